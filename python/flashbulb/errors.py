@@ -1,0 +1,49 @@
+"""What can go wrong with a store. Bad arguments are plain ``ValueError`` and ``TypeError``."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CorruptStore",
+    "DimensionMismatch",
+    "EmbedderMismatch",
+    "FlashbulbError",
+    "MemoryNotFound",
+    "StoreClosed",
+    "StoreForked",
+    "StoreLocked",
+]
+
+
+class FlashbulbError(Exception):
+    """Base of every error that concerns the state of a store or an engine."""
+
+
+class StoreLocked(FlashbulbError):
+    """Another process or another open ``Memory`` holds the store's writer lock."""
+
+
+class StoreClosed(FlashbulbError):
+    """The store has been closed."""
+
+
+class StoreForked(FlashbulbError):
+    """The store or engine was opened in another process, before a ``fork``."""
+
+
+class CorruptStore(FlashbulbError):
+    """The store's file does not hold what a Flashbulb store must hold."""
+
+
+class MemoryNotFound(FlashbulbError, KeyError):
+    """No memory with this id lives here: unknown, forgotten, or of another namespace."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of its argument
+        return str(self.args[0]) if self.args else ""
+
+
+class DimensionMismatch(FlashbulbError, ValueError):
+    """A vector has another number of dimensions than the store or engine."""
+
+
+class EmbedderMismatch(FlashbulbError, ValueError):
+    """The store was written with another embedder than the one it is opened with."""

@@ -1,0 +1,200 @@
+"""Every constant of Flashbulb's laws, in one object."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+__all__ = ["Policy"]
+
+DecayLaw = Literal["clamp", "asymptotic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The constants of the laws. Immutable; make a variant with ``dataclasses.replace``.
+
+    The defaults hold the published constants together with the bounds that keep the laws from
+    doing harm; :meth:`published` gives the original laws without those bounds.
+
+    Strengths, saliences, floors and weights are plain numbers; the unit of every time is in the
+    name of its field.
+    """
+
+    # Decay
+    decay_law: DecayLaw = "clamp"
+    """``clamp``: max(v0·exp(-λt), f).  ``asymptotic``: f + (v0 - f)·exp(-λt)."""
+    decay_rate_per_day: float = 0.1
+    """λ of the clamp law for salience 0."""
+    decay_salience_damping: float = 0.5
+    """λ of the clamp law is ``decay_rate_per_day · (1 - decay_salience_damping · salience)``."""
+    asymptotic_decay_rate_per_day: float = 0.097
+    """λ of the asymptotic law; it does not depend on salience."""
+
+    # Stability floors
+    flashbulb_threshold: float = 0.8
+    """Salience from which a memory gets ``flashbulb_floor``; arousal from which it is one."""
+    flashbulb_floor: float = 0.7
+    important_threshold: float = 0.5
+    important_floor: float = 0.4
+
+    # Access (reinforcement)
+    access_boost: float = 0.1
+    access_salience_gain: float = 0.5
+    """v rises by ``access_boost · (1 + access_salience_gain · salience)``, up to 1."""
+    strength_interval_seconds: float = 3600.0
+    """Access and suppression move a memory's strength at most once in this time. Published: 0."""
+    reinforce_similarity_margin: float = 0.1
+    """A recall reinforces only hits whose similarity is this close to its best. Published: inf."""
+
+    # Retrieval-induced forgetting
+    rif_similarity: float = 0.7
+    """Cosine to an accessed memory above which a memory competes with it."""
+    rif_strength: float = 0.05
+    """v falls by ``rif_strength · cosine``, down to the floor."""
+    rif_max_salience: float = 0.7
+    """Memories of a higher salience are never suppressed."""
+    rif_runners_up: int = 20
+    """How many ranks behind the k hits of a recall are looked at as competitors."""
+
+    # Zeigarnik effect (tasks only)
+    open_task_boost: float = 0.2
+    """Effective vividness of an open task is ``min(v + open_task_boost · urgency, 1)``."""
+    completed_task_penalty: float = 0.1
+    """Effective vividness of a completed task is ``max(v - completed_task_penalty, floor)``."""
+    open_task_salience: float = 0.5
+    """An open task counts with ``max(salience, open_task_salience · urgency)``. Published: 0."""
+    completion_lowers_floor: bool = True
+    """Completing a task lowers its floor by one class. Published: False."""
+
+    # Retrieval score
+    vividness_weight: float = 0.3
+    recency_weight: float = 0.1
+    recency_days: float = 30.0
+    """Time constant of the recency term ``recency_weight · exp(-days / recency_days)``."""
+    ramp_start: float = -1.0
+    ramp_end: float = -1.0
+    """Both bonus terms are scaled by a factor that rises linearly from 0 at a similarity of
+    ``ramp_start`` to 1 at ``ramp_end``. Equal values switch the ramp off (published)."""
+    lexical_weight: float = 0.5
+    """w in ``similarity = (1 - w)·cosine + w·lexical``. Published: 0."""
+    lexical_saturation: float = 8.0
+    """c in ``lexical = b / (b + c)`` of a BM25 score b."""
+
+    # Surprise and importance
+    surprise_threshold: float = 3.0
+    """z from which an event is a flashbulb by surprise."""
+    surprise_min_samples: int = 30
+    """No flashbulb by surprise before this many events."""
+    surprise_relative_sd_floor: float = 0.01
+    """The standard deviation in z is at least this share of the mean. Published: 0."""
+    surprise_neighbours: int = 10
+    """Mode ``neighbours``: mean distance to so many nearest memories."""
+    surprise_max_salience: float = 0.5
+    """Surprise alone never gives a higher salience. Published: 1."""
+    importance_surprise_weight: float = 0.6
+    importance_novelty_weight: float = 0.4
+    """importance = 0.6·sigmoid(z) + 0.4·T with temporal novelty T."""
+    novelty_days: float = 7.0
+    """τ in ``T = 1 - exp(-Δ/τ)``."""
+    max_surprise_pins: int = 20
+    max_surprise_pin_share: float = 0.001
+    """At most ``max(max_surprise_pins, max_surprise_pin_share · rows)`` are pinned by surprise."""
+
+    def __post_init__(self) -> None:
+        if self.decay_law not in ("clamp", "asymptotic"):
+            raise ValueError(
+                f"decay_law must be 'clamp' or 'asymptotic', got {self.decay_law!r}"
+            )
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "decay_law":
+                continue
+            if field.type == "bool":
+                if not isinstance(value, bool):
+                    raise TypeError(f"{field.name} must be a bool, got {value!r}")
+                continue
+            if field.type == "int":
+                if not isinstance(value, int) or isinstance(value, bool):
+                    raise TypeError(f"{field.name} must be an int, got {value!r}")
+            elif not isinstance(value, (int, float)) or isinstance(value, bool):
+                raise TypeError(f"{field.name} must be a number, got {value!r}")
+            low, high = _BOUNDS.get(field.name, _NON_NEGATIVE)
+            if not low <= value <= high:
+                raise ValueError(f"{field.name} must be in [{low}, {high}], got {value!r}")
+        if self.important_threshold > self.flashbulb_threshold:
+            raise ValueError("important_threshold must not exceed flashbulb_threshold")
+        if self.important_floor > self.flashbulb_floor:
+            raise ValueError("important_floor must not exceed flashbulb_floor")
+        if self.ramp_start > self.ramp_end:
+            raise ValueError("ramp_start must not exceed ramp_end")
+
+    @classmethod
+    def published(cls, **changes: Any) -> Policy:
+        """The laws in their original form, without the protective bounds."""
+        original: dict[str, Any] = {
+            "strength_interval_seconds": 0.0,
+            "reinforce_similarity_margin": math.inf,
+            "open_task_salience": 0.0,
+            "completion_lowers_floor": False,
+            "ramp_start": -1.0,
+            "ramp_end": -1.0,
+            "lexical_weight": 0.0,
+            "surprise_relative_sd_floor": 0.0,
+            "surprise_max_salience": 1.0,
+            "max_surprise_pin_share": 1.0,
+        }
+        return cls(**{**original, **changes})
+
+    def floor_for(self, salience: float) -> float:
+        """The stability floor that this salience gives."""
+        if salience >= self.flashbulb_threshold:
+            return self.flashbulb_floor
+        if salience >= self.important_threshold:
+            return self.important_floor
+        return 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields by name, as plain values."""
+        return asdict(self)
+
+
+_UNIT = (0.0, 1.0)
+_NON_NEGATIVE = (0.0, math.inf)
+_FINITE = (0.0, 1e12)
+_POSITIVE = (1e-9, 1e12)
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "decay_rate_per_day": _FINITE,
+    "asymptotic_decay_rate_per_day": _FINITE,
+    "decay_salience_damping": _UNIT,
+    "flashbulb_threshold": _UNIT,
+    "flashbulb_floor": _UNIT,
+    "important_threshold": _UNIT,
+    "important_floor": _UNIT,
+    "access_boost": _UNIT,
+    "access_salience_gain": _FINITE,
+    "rif_similarity": _UNIT,
+    "rif_strength": _UNIT,
+    "rif_max_salience": _UNIT,
+    "rif_runners_up": (0, 10_000),
+    "open_task_boost": _UNIT,
+    "completed_task_penalty": _UNIT,
+    "open_task_salience": _UNIT,
+    "vividness_weight": (0.0, 1e3),
+    "recency_weight": (0.0, 1e3),
+    "recency_days": _POSITIVE,
+    "ramp_start": (-1.0, 1.0),
+    "ramp_end": (-1.0, 1.0),
+    "lexical_weight": _UNIT,
+    "lexical_saturation": _POSITIVE,
+    "surprise_min_samples": (2, 10**9),
+    "surprise_relative_sd_floor": _UNIT,
+    "surprise_neighbours": (1, 1000),
+    "surprise_max_salience": _UNIT,
+    "importance_surprise_weight": _UNIT,
+    "importance_novelty_weight": _UNIT,
+    "novelty_days": _POSITIVE,
+    "max_surprise_pins": (0, 10**9),
+    "max_surprise_pin_share": _UNIT,
+}
