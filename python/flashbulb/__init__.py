@@ -1,0 +1,97 @@
+"""Flashbulb: a memory engine for AI agents that remembers what matters.
+
+>>> from flashbulb import Memory
+>>> with Memory(":memory:") as memory:
+...     _ = memory.remember("The payment system is down", tags=["payments"])
+...     [hit.text for hit in memory.recall("what is broken?")]
+['The payment system is down']
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from flashbulb.errors import (
+    CorruptStore,
+    DimensionMismatch,
+    EmbedderMismatch,
+    FlashbulbError,
+    MemoryNotFound,
+    StoreClosed,
+    StoreForked,
+    StoreLocked,
+)
+from flashbulb.policy import Policy
+
+if TYPE_CHECKING:
+    from flashbulb.arousal import ArousalDetector, ArousalResult
+    from flashbulb.engine import Engine
+    from flashbulb.memory import Memory
+    from flashbulb.records import Hit, Occurrence, Record
+    from flashbulb.surprise import Surprise, SurpriseDetector
+
+    __version__: str
+
+__all__ = [
+    "ArousalDetector",
+    "ArousalResult",
+    "CorruptStore",
+    "DimensionMismatch",
+    "EmbedderMismatch",
+    "Engine",
+    "FlashbulbError",
+    "Hit",
+    "Memory",
+    "MemoryNotFound",
+    "Occurrence",
+    "Policy",
+    "Record",
+    "StoreClosed",
+    "StoreForked",
+    "StoreLocked",
+    "Surprise",
+    "SurpriseDetector",
+    "__version__",
+]
+
+# Loaded on first use, so that ``import flashbulb`` costs neither faiss nor the native module.
+_LAZY = {
+    "ArousalDetector": "flashbulb.arousal",
+    "ArousalResult": "flashbulb.arousal",
+    "Engine": "flashbulb.engine",
+    "Hit": "flashbulb.records",
+    "Memory": "flashbulb.memory",
+    "Occurrence": "flashbulb.records",
+    "Record": "flashbulb.records",
+    "Surprise": "flashbulb.surprise",
+    "SurpriseDetector": "flashbulb.surprise",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("flashbulb")
+    elif name in _LAZY:
+        try:
+            value = getattr(import_module(_LAZY[name]), name)
+        except ImportError as error:
+            if error.name != "flashbulb._core":
+                raise
+            raise ImportError(
+                f"Flashbulb's native module could not be loaded ({error}). It is built when the "
+                "package is installed: run 'python -m pip install .' (or 'pip install -e .') in "
+                "the source folder with a C++20 compiler, with the same Python that imports it, "
+                "and do not import from the source folder itself.",
+                name="flashbulb._core",
+            ) from error
+    else:
+        raise AttributeError(f"module 'flashbulb' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
