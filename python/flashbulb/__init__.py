@@ -78,7 +78,7 @@ def __getattr__(name: str) -> Any:
         try:
             value = getattr(import_module(_LAZY[name]), name)
         except ImportError as error:
-            if error.name != "flashbulb._core":
+            if "_core" not in f"{error.name} {error}":
                 raise
             raise ImportError(
                 f"Flashbulb's native module could not be loaded ({error}). It is built when the "
