@@ -49,7 +49,23 @@ def searched(index: LexicalIndex, query: str, saturation: float = 8.0) -> dict[i
 
 
 vocabulary = st.sampled_from(
-    "payment system down users checkout error KAFKA-4 kafka 4 running runs 東京都 東 猫 café".split()
+    [
+        "payment",
+        "system",
+        "down",
+        "users",
+        "checkout",
+        "error",
+        "KAFKA-4",
+        "kafka",
+        "4",
+        "running",
+        "runs",
+        "東京都",
+        "東",
+        "猫",
+        "café",
+    ]
 )
 texts = st.lists(st.lists(vocabulary, max_size=8).map(" ".join), max_size=30)
 
@@ -74,7 +90,9 @@ def test_scores_follow_the_formula_also_after_removals(
     assert searched(index, query) == {}
 
 
-@given(texts, st.lists(vocabulary, min_size=1, max_size=5).map(" ".join), st.permutations(range(30)))
+@given(
+    texts, st.lists(vocabulary, min_size=1, max_size=5).map(" ".join), st.permutations(range(30))
+)
 @settings(deadline=None)
 def test_neither_order_nor_forgotten_rows_change_a_bit(
     stored: list[str], query: str, order: list[int]
@@ -125,7 +143,7 @@ def test_signs_of_a_hindi_word_do_not_cut_it() -> None:
 
 
 def test_common_words_are_skipped_unless_nothing_else_remains() -> None:
-    rows = {i: "the report" for i in range(1, 19)} | {19: "zebra", 20: "the zebra"}
+    rows = dict.fromkeys(range(1, 19), "the report") | {19: "zebra", 20: "the zebra"}
     index = index_of(rows)
     assert set(searched(index, "the zebra")) == {19, 20}
     assert len(searched(index, "the")) == 19
@@ -133,7 +151,7 @@ def test_common_words_are_skipped_unless_nothing_else_remains() -> None:
 
 
 def test_only_the_best_thousand_rows_count_and_ties_go_to_the_lowest_ids() -> None:
-    rows = {i: "alpha" for i in range(1500)} | {1500: "alpha alpha"}
+    rows = dict.fromkeys(range(1500), "alpha") | {1500: "alpha alpha"}
     ids, scores = index_of(rows).search("alpha", 8.0)
     assert ids.tolist() == [*range(999), 1500]
     assert scores[-1] > scores[0]

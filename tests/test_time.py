@@ -16,7 +16,11 @@ from flashbulb._time import to_moment, to_seconds
 UTC = dt.timezone.utc
 
 
-@given(st.datetimes(timezones=st.sampled_from([UTC, ZoneInfo("Asia/Tokyo"), ZoneInfo("America/New_York")])))
+@given(
+    st.datetimes(
+        timezones=st.sampled_from([UTC, ZoneInfo("Asia/Tokyo"), ZoneInfo("America/New_York")])
+    )
+)
 def test_an_aware_datetime_is_its_instant(moment: dt.datetime) -> None:
     try:
         in_utc = moment.astimezone(UTC)
@@ -45,7 +49,9 @@ def test_numbers_are_epoch_seconds(value: float) -> None:
     assert to_seconds(value, "now") == float(value)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, np.float64("nan"), 1e300])
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, 10**400, np.float64("nan"), 1e300]
+)
 def test_a_number_that_is_no_time_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="when must be an aware datetime or seconds"):
         to_seconds(value, "when")

@@ -48,9 +48,7 @@ _UNSPACED = (
 _JOINERS = "-_./@:+&#'"
 _ASCII_WORD = re.compile(rf"[a-z0-9]+(?:[{re.escape(_JOINERS)}][a-z0-9]+)*")
 _LETTER = rf"(?:(?![{_UNSPACED}])(?:[^\W_]|[{_MARKS}]))"
-_ANY_WORD = re.compile(
-    rf"[{_UNSPACED}]+|{_LETTER}+(?:[{re.escape(_JOINERS)}]{_LETTER}+)*"
-)
+_ANY_WORD = re.compile(rf"[{_UNSPACED}]+|{_LETTER}+(?:[{re.escape(_JOINERS)}]{_LETTER}+)*")
 _UNSPACED_START = re.compile(rf"[{_UNSPACED}]")
 _SEPARATOR = re.compile(r"[-_./@:+&#]")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
