@@ -1,0 +1,105 @@
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+
+#include "arrays.hpp"
+#include "flashbulb/search.hpp"
+#include "flashbulb/suppression.hpp"
+#include "registers.hpp"
+
+namespace flashbulb::bindings {
+
+namespace {
+
+std::optional<TaskStatus> status_of(const std::optional<int>& status) {
+    if (!status) return std::nullopt;
+    if (*status < 0 || *status > 2) {
+        throw py::value_error("status must be 0, 1 or 2, got " + std::to_string(*status));
+    }
+    return static_cast<TaskStatus>(*status);
+}
+
+std::vector<std::size_t> rows_of(const py::object& object, const char* name, std::size_t limit) {
+    return object.is_none() ? std::vector<std::size_t>{} : require_rows(object, name, limit);
+}
+
+py::tuple search_rows(const VectorView& view, const TraceTable& traces,
+                      const py::object& queries_object, std::size_t k, double now,
+                      double similarity_weight, double vividness_weight, double recency_weight,
+                      const std::vector<TagId>& tags, bool unknown_tag, double since, double until,
+                      const py::object& time_exempt, const std::optional<int>& status,
+                      const py::object& allowed,
+                      const std::vector<std::pair<py::object, py::object>>& addends) {
+    const auto queries = require_array<float>(queries_object, "queries", 2);
+    if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
+        throw py::value_error("queries must have " + std::to_string(view.dim()) +
+                              " columns, got " + std::to_string(queries.shape(1)));
+    }
+    SearchRequest request;
+    request.queries = queries.data();
+    request.query_count = static_cast<std::size_t>(queries.shape(0));
+    request.k = k;
+    request.now = now;
+    request.similarity_weight = similarity_weight;
+    request.vividness_weight = vividness_weight;
+    request.recency_weight = recency_weight;
+    request.filter.tags = tags;
+    request.filter.unknown_tag = unknown_tag;
+    request.filter.since = since;
+    request.filter.until = until;
+    request.filter.time_exempt = rows_of(time_exempt, "time_exempt", view.rows());
+    request.filter.status = status_of(status);
+    if (!allowed.is_none()) request.filter.allowed = rows_of(allowed, "allowed", view.rows());
+    for (const auto& [rows, values_object] : addends) {
+        const auto values = require_array<double>(values_object, "addend values", 1);
+        const auto span = as_span(values);
+        request.addends.push_back(
+            {rows_of(rows, "addend rows", view.rows()), {span.begin(), span.end()}});
+    }
+    SearchResult result;
+    {
+        const py::gil_scoped_release released;
+        result = search(view, traces, request);
+    }
+    const std::vector<py::ssize_t> shape = {queries.shape(0),
+                                            static_cast<py::ssize_t>(result.k)};
+    return py::make_tuple(to_array(std::move(result.ids), shape),
+                          to_array(std::move(result.scores), shape),
+                          to_array(std::move(result.similarities), shape),
+                          to_array(std::move(result.cosines), shape),
+                          to_array(std::move(result.vividness_bonus), shape),
+                          to_array(std::move(result.recency_bonus), shape));
+}
+
+py::array_t<std::int64_t> suppress_rows(const VectorView& view, TraceTable& traces,
+                                        const py::object& accessed_object,
+                                        const py::object& related_object, double now) {
+    const auto accessed = require_rows(accessed_object, "accessed", view.rows());
+    const auto related = rows_of(related_object, "related", view.rows());
+    std::optional<std::span<const std::size_t>> given;
+    if (!related_object.is_none()) given = related;
+    std::vector<std::size_t> moved;
+    {
+        const py::gil_scoped_release released;
+        moved = suppress(view, traces, accessed, given, now);
+    }
+    return rows_to_array(moved);
+}
+
+}  // namespace
+
+void register_search(py::module_& module) {
+    module.def("search", &search_rows, py::kw_only(), py::arg("view"), py::arg("traces"),
+               py::arg("queries"), py::arg("k"), py::arg("now"), py::arg("similarity_weight"),
+               py::arg("vividness_weight"), py::arg("recency_weight"), py::arg("tags"),
+               py::arg("unknown_tag"), py::arg("since"), py::arg("until"), py::arg("time_exempt"),
+               py::arg("status"), py::arg("allowed"), py::arg("addends"),
+               "Exact fused top-k: (ids, scores, similarities, cosines, vividness bonus, recency "
+               "bonus), each (queries, k).");
+    module.def("suppress", &suppress_rows, py::arg("view"), py::arg("traces"),
+               py::arg("accessed"), py::arg("related"), py::arg("now"),
+               "Retrieval-induced forgetting; rows whose strength moved.");
+}
+
+}  // namespace flashbulb::bindings

@@ -1,0 +1,49 @@
+# The one list of SIMD levels and their flags. A level is compiled only where the target and the
+# compiler know every flag of it; which of the compiled ones runs is decided at load time.
+include(CheckCXXCompilerFlag)
+
+set(FLASHBULB_LEVELS base)
+set(FLASHBULB_FLAGS_base "")
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(FLASHBULB_FLAGS_v3 -mavx2 -mfma)
+  set(FLASHBULB_FLAGS_v4
+      ${FLASHBULB_FLAGS_v3}
+      -mavx512f
+      -mavx512bw
+      -mavx512dq
+      -mavx512vl
+      -mprefer-vector-width=512)
+  foreach(level v3 v4)
+    set(known TRUE)
+    foreach(flag ${FLASHBULB_FLAGS_${level}})
+      string(MAKE_C_IDENTIFIER "FLASHBULB_HAS${flag}" variable)
+      check_cxx_compiler_flag(${flag} ${variable})
+      if(NOT ${variable})
+        set(known FALSE)
+      endif()
+    endforeach()
+    if(known)
+      list(APPEND FLASHBULB_LEVELS ${level})
+    endif()
+  endforeach()
+endif()
+
+# Adds to `target` one object library per level, built from the same sources.
+function(flashbulb_add_kernels target)
+  foreach(level ${FLASHBULB_LEVELS})
+    set(library flashbulb_kernels_${level})
+    add_library(${library} OBJECT src/kernels/table.cpp)
+    target_include_directories(${library} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
+    target_compile_definitions(${library} PRIVATE FLASHBULB_LEVEL=${level})
+    target_compile_options(${library} PRIVATE ${FLASHBULB_FLAGS_${level}} -fno-exceptions
+                                              -fno-math-errno)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # GCC's own AVX-512 headers set these off (bug 105593).
+      target_compile_options(${library} PRIVATE -Wno-uninitialized -Wno-maybe-uninitialized)
+    endif()
+    target_link_libraries(${library} PRIVATE flashbulb_options)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${library}>)
+    target_compile_definitions(${target} PRIVATE FLASHBULB_WITH_LEVEL_${level})
+  endforeach()
+endfunction()

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace flashbulb {
+
+/// Many readers or one writer, fair to both: a waiting writer holds back new readers, and when it
+/// is done the readers that waited go before the next writer (phase-fair). Waiters sleep.
+///
+/// Not recursive. Whoever may hold an interpreter lock must give it up while waiting here.
+class RwLock {
+public:
+    void lock_shared();
+    void unlock_shared();
+    void lock();
+    void unlock();
+
+private:
+    std::mutex mutex_;
+    std::condition_variable readers_turn_;
+    std::condition_variable writers_turn_;
+    std::uint64_t readers_ = 0;          // inside
+    std::uint64_t waiting_readers_ = 0;
+    std::uint64_t waiting_writers_ = 0;
+    std::uint64_t admitted_readers_ = 0; // of the waiting ones, may enter before the next writer
+    bool writer_ = false;                // inside
+};
+
+}  // namespace flashbulb

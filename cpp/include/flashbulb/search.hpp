@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "flashbulb/tags.hpp"
+#include "flashbulb/traces.hpp"
+#include "flashbulb/views.hpp"
+
+namespace flashbulb {
+
+/// Which rows may enter a result. Dead rows never do.
+struct Filter {
+    std::vector<TagId> tags;                   ///< a row must have all of these
+    bool unknown_tag = false;                  ///< a wanted tag that no row has: nothing passes
+    double since = -std::numeric_limits<double>::infinity();  ///< since <= created
+    double until = std::numeric_limits<double>::infinity();   ///< created < until
+    /// Rows (ascending) whose time counts as inside although `created` is not.
+    std::vector<std::size_t> time_exempt;
+    std::optional<TaskStatus> status;
+    /// Rows (ascending) to which the search is restricted.
+    std::optional<std::vector<std::size_t>> allowed;
+};
+
+/// Values to add to the similarity of some rows, rows ascending and not repeated.
+struct SparseAddends {
+    std::vector<std::size_t> rows;
+    std::vector<double> values;
+};
+
+struct SearchRequest {
+    const float* queries = nullptr;  ///< query_count unit vectors of the view's dim
+    std::size_t query_count = 0;
+    std::size_t k = 0;
+    double now = 0.0;                ///< epoch seconds
+    double similarity_weight = 1.0;  ///< similarity = weight * cosine + addend
+    double vividness_weight = 0.3;
+    double recency_weight = 0.1;
+    Filter filter;
+    std::vector<SparseAddends> addends;  ///< none, or one a query
+};
+
+/// Row-major (query_count, k) arrays; k is min(request.k, rows that pass the filter).
+struct SearchResult {
+    std::size_t k = 0;
+    std::vector<std::int64_t> ids;
+    std::vector<double> scores;
+    std::vector<double> similarities;
+    std::vector<double> cosines;
+    std::vector<double> vividness_bonus;
+    std::vector<double> recency_bonus;
+};
+
+/// The exact top k of the fused score
+///
+///     score = (similarity + vividness_bonus) + recency_bonus
+///
+/// ordered by score descending, then id ascending. One float32 pass over the vectors selects
+/// finalists; they are scored by the one float64 definition, so that ids and scores do not depend
+/// on SIMD level, segmentation or batch.
+///
+/// @pre the rows of `vectors` have unit norm within 1e-5, and so have the queries.
+/// @throws std::invalid_argument if `vectors` and `traces` differ in their number of rows, a value
+///         of the request is not finite, or a row of an addend or a list is out of range.
+[[nodiscard]] SearchResult search(const VectorView& vectors, const TraceTable& traces,
+                                  const SearchRequest& request);
+
+/// A row and its largest cosine to any of a set of other rows.
+struct RelatedRow {
+    std::size_t row;
+    double cosine;
+};
+
+/// Live rows outside `accessed` whose cosine to an accessed row is above `threshold`, each with
+/// the largest such cosine; rows ascending. Exact: a float32 pass preselects.
+[[nodiscard]] std::vector<RelatedRow> related_rows(const VectorView& vectors,
+                                                   const TraceTable& traces,
+                                                   std::span<const std::size_t> accessed,
+                                                   double threshold);
+
+}  // namespace flashbulb

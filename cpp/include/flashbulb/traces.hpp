@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "flashbulb/policy.hpp"
+#include "flashbulb/tags.hpp"
+
+namespace flashbulb {
+
+/// Stands for "never" in a time and for "not a task" in an urgency.
+inline constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
+enum class TaskStatus : std::uint8_t { not_a_task = 0, open = 1, completed = 2 };
+
+/// One memory trace, as it goes in and comes out. Times are epoch seconds.
+struct Trace {
+    std::int64_t id = 0;
+    double salience = 0.0;            ///< [0, 1]
+    double floor = 0.0;               ///< [0, 1]; vividness never fades below it
+    double vividness = 1.0;           ///< anchor v0, [floor, 1]
+    double vividness_time = 0.0;      ///< time of the anchor
+    double created = 0.0;
+    double last_access = none;
+    double last_strength_change = none;  ///< by access or suppression
+    double urgency = none;            ///< [0, 1]
+    std::int64_t access_count = 0;
+    TaskStatus status = TaskStatus::not_a_task;
+    bool pinned = false;
+};
+
+/// The traces of all rows of an engine, as columns. Row r belongs to vector r. Ids ascend with the
+/// rows and are never used twice; a removed row stays behind as a tombstone until `compact`.
+///
+/// Not synchronised: const calls may run at the same time, any other call must run alone.
+class TraceTable {
+public:
+    /// @throws std::invalid_argument if the policy is not valid.
+    explicit TraceTable(const Policy& policy);
+
+    [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
+    /// Rows, tombstones included.
+    [[nodiscard]] std::size_t rows() const noexcept { return id_.size(); }
+    [[nodiscard]] std::size_t live() const noexcept { return live_; }
+    /// Lowest id that has never been used; ids of removed rows are not given again.
+    [[nodiscard]] std::int64_t next_id() const noexcept { return next_id_; }
+    /// Declares every id below `id` as used. @throws std::invalid_argument if that goes back.
+    void set_next_id(std::int64_t id);
+
+    /// Appends traces with their tags (one span each, or none at all).
+    /// @throws std::invalid_argument if an id is not above every earlier one, a value is not finite
+    ///         or out of range, or the number of tag sets differs. Nothing is changed then.
+    void append(std::span<const Trace> traces, std::span<const std::vector<TagId>> tags);
+
+    /// Row of a live id.
+    [[nodiscard]] std::optional<std::size_t> find(std::int64_t id) const noexcept;
+
+    [[nodiscard]] Trace trace(std::size_t row) const;
+    [[nodiscard]] std::span<const TagId> tags(std::size_t row) const noexcept;
+    [[nodiscard]] bool is_live(std::size_t row) const noexcept { return (flags_[row] & dead) == 0; }
+    /// Live rows in ascending order (which is the order of ids).
+    [[nodiscard]] std::vector<std::size_t> live_rows() const;
+    /// Vividness of one row at `now`, with or without the task terms.
+    [[nodiscard]] double vividness(std::size_t row, double now, bool effective) const noexcept;
+    /// Vividness of every row at `now`, tombstones included.
+    [[nodiscard]] std::vector<double> all_vividness(double now) const;
+
+    /// Access (reinforcement): v <- min(v + boost (1 + gain s), 1), count + 1, last access = now.
+    /// Strength moves at most once per `strength_interval_seconds`; the count is always exact.
+    void touch(std::size_t row, double now) noexcept;
+    /// Retrieval-induced forgetting by an accessed memory of cosine `cosine`:
+    /// v <- max(v - strength cosine, floor). @return whether the memory was open to it.
+    bool suppress(std::size_t row, double cosine, double now) noexcept;
+    /// Marks a task as completed, unpins it and lowers its floor by one class.
+    /// @pre the row is a task. Completing a completed task changes nothing.
+    void complete(std::size_t row, double now) noexcept;
+    void pin(std::size_t row, double now) noexcept;
+    void unpin(std::size_t row, double now) noexcept;
+    void remove(std::size_t row) noexcept;
+
+    /// Re-anchors every row at `now`. A row whose anchor lies after `now` keeps it.
+    void materialize_decay(double now);
+    /// Takes another policy from now on; re-anchor first, or the past is rewritten.
+    /// @throws std::invalid_argument if the policy is not valid.
+    void set_policy(const Policy& policy);
+    /// Drops the tombstones. @return the old numbers of the rows that stay.
+    std::vector<std::size_t> compact();
+
+    /// Live rows that have all of these tags, ascending.
+    [[nodiscard]] std::vector<std::size_t> rows_with_tags(std::span<const TagId> wanted) const;
+    /// The live row with all of these tags that was created last (of equal ones the highest id).
+    [[nodiscard]] std::optional<std::size_t> newest_with_tags(std::span<const TagId> wanted) const;
+    /// Whether the row has all of these tags; the Bloom word has been looked at or not.
+    [[nodiscard]] bool has_tags(std::size_t row, std::span<const TagId> wanted) const noexcept;
+
+    // Flags of a row, for the filters of a search.
+    static constexpr std::uint8_t dead = 1;
+    static constexpr std::uint8_t task = 2;
+    static constexpr std::uint8_t completed = 4;
+    static constexpr std::uint8_t pinned = 8;
+
+    /// Columns for a scan; valid until the next change.
+    struct Columns {
+        const double* vividness;
+        const double* vividness_time;
+        const double* decay_rate;
+        const double* floor;
+        const double* task_shift;
+        const double* bonus_salience;
+        const double* recency_time;
+        const double* created;
+        const std::uint8_t* flags;
+        const std::uint64_t* tag_bloom;
+        const std::int64_t* id;
+        const double* salience;
+    };
+    [[nodiscard]] Columns columns() const noexcept;
+
+private:
+    void derive(std::size_t row) noexcept;
+    void anchor(std::size_t row, double vividness, double now) noexcept;
+    [[nodiscard]] bool strength_may_move(std::size_t row, double now) const noexcept;
+
+    Policy policy_;
+    std::size_t live_ = 0;
+    std::int64_t next_id_ = 0;
+
+    std::vector<std::int64_t> id_;
+    std::vector<double> salience_;
+    std::vector<double> floor_;
+    std::vector<double> vividness_;
+    std::vector<double> vividness_time_;
+    std::vector<double> created_;
+    std::vector<double> last_access_;
+    std::vector<double> last_strength_change_;
+    std::vector<double> urgency_;
+    std::vector<std::int64_t> access_count_;
+    std::vector<std::uint8_t> flags_;
+    std::vector<std::uint64_t> tag_bloom_;
+    std::vector<std::size_t> tag_end_;  // tags of row r: tag_pool_[tag_end_[r-1] .. tag_end_[r])
+    std::vector<TagId> tag_pool_;
+
+    // Derived from the columns above and the policy, so that a scan needs no branches.
+    std::vector<double> decay_rate_;      // per second; 0 when pinned
+    std::vector<double> task_shift_;      // what the task state adds to vividness
+    std::vector<double> bonus_salience_;  // salience that counts in the bonus
+    std::vector<double> recency_time_;    // later of creation and last access
+};
+
+}  // namespace flashbulb

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace flashbulb {
+
+/// Count, mean and sum of squared deviations of a stream, updated in one pass (Welford) and
+/// mergeable (Chan).
+struct Moments {
+    std::int64_t count = 0;
+    double mean = 0.0;
+    double m2 = 0.0;
+
+    void update(double value) noexcept;
+    void merge(const Moments& other) noexcept;
+    /// Sample variance, m2 / (count - 1); 0 for fewer than two values.
+    [[nodiscard]] double variance() const noexcept;
+};
+
+/// The moments of every dimension of a stream of vectors: its running centroid.
+class Centroid {
+public:
+    /// @throws std::invalid_argument if dim is 0
+    explicit Centroid(std::size_t dim);
+    /// From saved moments. @throws std::invalid_argument if they do not fit together.
+    Centroid(std::int64_t count, std::vector<double> mean, std::vector<double> m2);
+
+    [[nodiscard]] std::size_t dim() const noexcept { return mean_.size(); }
+    [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+    [[nodiscard]] const std::vector<double>& mean() const noexcept { return mean_; }
+    [[nodiscard]] const std::vector<double>& m2() const noexcept { return m2_; }
+
+    /// @param vector dim() finite values
+    void update(const float* vector);
+    /// The same as one update a row, up to rounding, but blockwise with Chan's merge.
+    void update_batch(const float* rows, std::size_t rows_count);
+    /// @throws std::invalid_argument if the dims differ
+    void merge(const Centroid& other);
+    /// L2 distance of a vector to the centroid; 0 if nothing has been seen.
+    [[nodiscard]] double distance(const float* vector) const;
+
+private:
+    std::int64_t count_ = 0;
+    std::vector<double> mean_;
+    std::vector<double> m2_;
+};
+
+}  // namespace flashbulb

@@ -1,0 +1,109 @@
+#include "dispatch.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "flashbulb/simd_level.hpp"
+
+namespace flashbulb {
+
+namespace {
+
+struct Level {
+    SimdLevel level;
+    std::string_view name;
+    bool (*runs_here)();
+    const kernels::KernelTable& (*table)() noexcept;
+};
+
+// Lowest first. A level that was not compiled in is absent.
+constexpr Level levels[] = {
+    {SimdLevel::base, "base", [] { return true; }, kernels::table_base},
+#ifdef FLASHBULB_WITH_LEVEL_v3
+    {SimdLevel::v3, "v3",
+     [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; },
+     kernels::table_v3},
+#endif
+#ifdef FLASHBULB_WITH_LEVEL_v4
+    {SimdLevel::v4, "v4",
+     [] {
+         return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                __builtin_cpu_supports("avx512f") != 0 &&
+                __builtin_cpu_supports("avx512bw") != 0 &&
+                __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+     },
+     kernels::table_v4},
+#endif
+};
+
+constexpr std::string_view all_names[] = {"base", "v3", "v4"};
+
+std::string supported_names() {
+    std::string names;
+    for (const Level& level : levels) {
+        if (!level.runs_here()) continue;
+        if (!names.empty()) names += ", ";
+        names += level.name;
+    }
+    return names;
+}
+
+const Level& find(std::string_view name) {
+    for (const Level& level : levels) {
+        if (level.name == name && level.runs_here()) return level;
+    }
+    for (const std::string_view known : all_names) {
+        if (known == name) {
+            throw std::invalid_argument("SIMD level '" + std::string(name) +
+                                        "' cannot run on this processor; supported here: " +
+                                        supported_names());
+        }
+    }
+    throw std::invalid_argument("unknown SIMD level '" + std::string(name) +
+                                "'; supported here: " + supported_names());
+}
+
+const Level& initial() {
+    if (const char* wanted = std::getenv("FLASHBULB_SIMD_LEVEL");
+        wanted != nullptr && *wanted != '\0') {
+        return find(wanted);
+    }
+    const Level* highest = &levels[0];
+    for (const Level& level : levels) {
+        if (level.runs_here()) highest = &level;
+    }
+    return *highest;
+}
+
+std::atomic<const Level*>& active() {
+    static std::atomic<const Level*> chosen{&initial()};
+    return chosen;
+}
+
+}  // namespace
+
+const kernels::KernelTable& active_kernels() {
+    return active().load(std::memory_order_acquire)->table();
+}
+
+std::string_view to_string(SimdLevel level) noexcept {
+    return all_names[static_cast<int>(level)];
+}
+
+std::vector<SimdLevel> supported_simd_levels() {
+    std::vector<SimdLevel> supported;
+    for (const Level& level : levels) {
+        if (level.runs_here()) supported.push_back(level.level);
+    }
+    return supported;
+}
+
+SimdLevel active_simd_level() { return active().load(std::memory_order_acquire)->level; }
+
+void set_simd_level(std::string_view name) {
+    active().store(&find(name), std::memory_order_release);
+}
+
+}  // namespace flashbulb

@@ -1,0 +1,38 @@
+// Compiled once per SIMD level with FLASHBULB_LEVEL set to its name.
+
+#include "kernels/table.hpp"
+
+#if defined(__AVX512F__) || defined(__AVX2__) || defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+#define FLASHBULB_CONCAT_(a, b) a##b
+#define FLASHBULB_CONCAT(a, b) FLASHBULB_CONCAT_(a, b)
+
+namespace flashbulb::kernels {
+
+namespace {
+
+// clang-format off: the order matters
+#include "kernels/vec.inl"
+#include "kernels/laws.inl"
+#include "kernels/decay.inl"
+#include "kernels/filter.inl"
+#include "kernels/search.inl"
+#include "kernels/welford.inl"
+// clang-format on
+
+}  // namespace
+
+const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
+    static constexpr KernelTable table = {
+        select_inner_products, inner_product,  vividness,     bonus,
+        fuse,                  filter_flags,   filter_times,  filter_blooms,
+        welford_update,        welford_block,  welford_merge, squared_distance,
+    };
+    return table;
+}
+
+}  // namespace flashbulb::kernels

@@ -1,0 +1,96 @@
+#pragma once
+
+// The private table of kernels. A kernel translation unit includes this and standard C headers
+// only: an inline function of the standard library instantiated there would be a weak symbol
+// compiled for one SIMD level, which the linker may pick for every other level too.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace flashbulb::kernels {
+
+/// Constants of decay and bonus, with times in seconds.
+struct LawParameters {
+    bool asymptotic;
+    double now;
+    double vividness_weight;
+    double recency_weight;
+    double recency_seconds;
+};
+
+/// Columns that decay and bonus read, one value a row.
+struct LawColumns {
+    const double* vividness;       ///< anchor v0
+    const double* vividness_time;  ///< time of the anchor, epoch seconds
+    const double* decay_rate;      ///< per second; 0 for pinned rows
+    const double* floor;
+    const double* task_shift;      ///< what the task state adds to vividness
+    const double* bonus_salience;  ///< salience that counts in the bonus
+    const double* recency_time;    ///< later of creation and last access, epoch seconds
+};
+
+/// Similarity to score: the bonus is scaled by a ramp of the similarity.
+struct FuseParameters {
+    double similarity_weight;
+    double ramp_start;
+    double ramp_inverse_width;  ///< 0 switches the ramp off
+};
+
+struct KernelTable {
+    /// out[i] = <query, rows[i]> in float32, any order of summation: for selection only.
+    void (*select_inner_products)(const float* query, const float* rows, std::size_t count,
+                                  std::size_t dim, float* out) noexcept;
+
+    /// The one definition: float64 products in 8 lanes and a fixed tree. Same bits at every level.
+    double (*inner_product)(const float* a, const float* b, std::size_t dim) noexcept;
+
+    /// Vividness of `count` rows at `now`. Same bits at every level.
+    void (*vividness)(const LawColumns& columns, std::size_t begin, std::size_t count,
+                      const LawParameters& parameters, double* out) noexcept;
+
+    /// Unscaled vividness and recency bonus of `count` rows. Same bits at every level.
+    void (*bonus)(const LawColumns& columns, std::size_t begin, std::size_t count,
+                  const LawParameters& parameters, double* vividness_bonus,
+                  double* recency_bonus) noexcept;
+
+    /// scores[i] = weight * cosines[i] + ramp * bonus, or -inf where mask[i] == 0.
+    /// @return the largest of them (-inf if there is none).
+    double (*fuse)(const float* cosines, const double* addends, const double* vividness_bonus,
+                   const double* recency_bonus, const std::uint8_t* mask, std::size_t count,
+                   const FuseParameters& parameters, double* scores) noexcept;
+
+    /// mask[i] = (flags[i] & care) == want
+    void (*filter_flags)(const std::uint8_t* flags, std::size_t count, std::uint8_t care,
+                         std::uint8_t want, std::uint8_t* mask) noexcept;
+
+    /// mask[i] &= since <= times[i] && times[i] < until
+    void (*filter_times)(const double* times, std::size_t count, double since, double until,
+                         std::uint8_t* mask) noexcept;
+
+    /// mask[i] &= (blooms[i] & wanted) == wanted
+    void (*filter_blooms)(const std::uint64_t* blooms, std::size_t count, std::uint64_t wanted,
+                          std::uint8_t* mask) noexcept;
+
+    /// Welford's update of `dim` streams at once with their next value; n counts this one.
+    void (*welford_update)(const float* values, std::size_t dim, double n, double* mean,
+                           double* m2) noexcept;
+
+    /// Mean and sum of squared deviations of each column of rows (count, dim), two passes.
+    void (*welford_block)(const float* rows, std::size_t count, std::size_t dim, double* mean,
+                          double* m2) noexcept;
+
+    /// Chan's merge of two sets of `dim` moments; counts n > 0 and other_n > 0.
+    void (*welford_merge)(std::size_t dim, double n, double* mean, double* m2, double other_n,
+                          const double* other_mean, const double* other_m2) noexcept;
+
+    /// Squared L2 distance of a vector to a centroid, in 8 lanes. Same bits at every level.
+    double (*squared_distance)(const float* values, const double* centroid,
+                               std::size_t dim) noexcept;
+};
+
+// One function per level, defined by table.cpp compiled for that level.
+const KernelTable& table_base() noexcept;
+const KernelTable& table_v3() noexcept;
+const KernelTable& table_v4() noexcept;
+
+}  // namespace flashbulb::kernels

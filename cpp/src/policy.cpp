@@ -1,0 +1,66 @@
+#include "flashbulb/policy.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace flashbulb {
+
+namespace {
+
+void require_range(const char* name, double value, double low, double high) {
+    if (!(value >= low && value <= high)) {
+        throw std::invalid_argument(std::string(name) + " must be in [" + std::to_string(low) +
+                                    ", " + std::to_string(high) + "], got " +
+                                    std::to_string(value));
+    }
+}
+
+}  // namespace
+
+void Policy::validate() const {
+    constexpr double large = 1e12;
+    constexpr double tiny = 1e-9;
+    require_range("decay_rate_per_day", decay_rate_per_day, 0, large);
+    require_range("decay_salience_damping", decay_salience_damping, 0, 1);
+    require_range("asymptotic_decay_rate_per_day", asymptotic_decay_rate_per_day, 0, large);
+    require_range("flashbulb_threshold", flashbulb_threshold, 0, 1);
+    require_range("flashbulb_floor", flashbulb_floor, 0, 1);
+    require_range("important_threshold", important_threshold, 0, flashbulb_threshold);
+    require_range("important_floor", important_floor, 0, flashbulb_floor);
+    require_range("access_boost", access_boost, 0, 1);
+    require_range("access_salience_gain", access_salience_gain, 0, large);
+    require_range("strength_interval_seconds", strength_interval_seconds, 0, INFINITY);
+    require_range("reinforce_similarity_margin", reinforce_similarity_margin, 0, INFINITY);
+    require_range("rif_similarity", rif_similarity, 0, 1);
+    require_range("rif_strength", rif_strength, 0, 1);
+    require_range("rif_max_salience", rif_max_salience, 0, 1);
+    require_range("open_task_boost", open_task_boost, 0, 1);
+    require_range("completed_task_penalty", completed_task_penalty, 0, 1);
+    require_range("open_task_salience", open_task_salience, 0, 1);
+    require_range("vividness_weight", vividness_weight, 0, 1e3);
+    require_range("recency_weight", recency_weight, 0, 1e3);
+    require_range("recency_days", recency_days, tiny, large);
+    require_range("ramp_start", ramp_start, -1, 1);
+    require_range("ramp_end", ramp_end, ramp_start, 1);
+}
+
+double Policy::floor_for(double salience) const noexcept {
+    if (salience >= flashbulb_threshold) return flashbulb_floor;
+    if (salience >= important_threshold) return important_floor;
+    return 0.0;
+}
+
+double Policy::floor_after_completion(double floor) const noexcept {
+    if (!completion_lowers_floor) return floor;
+    if (floor >= flashbulb_floor) return important_floor;
+    return 0.0;
+}
+
+double Policy::decay_rate(double salience) const noexcept {
+    return decay_law == DecayLaw::asymptotic
+               ? asymptotic_decay_rate_per_day
+               : decay_rate_per_day * (1.0 - decay_salience_damping * salience);
+}
+
+}  // namespace flashbulb

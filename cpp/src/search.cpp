@@ -1,0 +1,379 @@
+#include "flashbulb/search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "dispatch.hpp"
+#include "parameters.hpp"
+#include "selector.hpp"
+
+namespace flashbulb {
+
+namespace {
+
+// Rows that are looked at together: their masks, bonus and scores stay in the first cache level,
+// and the vectors of a block in the second, where the next query of a batch finds them.
+constexpr std::size_t block_rows = 256;
+
+// Below this share of passing rows, only those are read.
+constexpr std::size_t sparse_divisor = 4;
+
+// Rows and queries have unit norm within 1e-5.
+constexpr double norm_product = 1.0 + 3e-5;
+
+// What float32 rounding can hide: (d + 8) 2^-24 |q||x| for the inner product, 1e-6 for the rest.
+double selection_slack(std::size_t dim, double weight) {
+    return std::abs(weight) * (static_cast<double>(dim) + 8.0) * 0x1p-24 * norm_product + 1e-6;
+}
+
+// Rows of `sorted` inside [begin, end), as a range that only moves forward.
+class Cursor {
+public:
+    explicit Cursor(const std::vector<std::size_t>& sorted) : sorted_(&sorted) {}
+
+    template <class Visit>
+    void visit(std::size_t begin, std::size_t end, Visit&& action) {
+        while (place_ < sorted_->size() && (*sorted_)[place_] < begin) ++place_;
+        while (place_ < sorted_->size() && (*sorted_)[place_] < end) {
+            action((*sorted_)[place_], place_);
+            ++place_;
+        }
+    }
+
+private:
+    const std::vector<std::size_t>* sorted_;
+    std::size_t place_ = 0;
+};
+
+class BlockFilter {
+public:
+    BlockFilter(const TraceTable& traces, const Filter& filter)
+        : traces_(traces),
+          columns_(traces.columns()),
+          filter_(filter),
+          bloom_(tag_bloom(filter.tags)),
+          has_window_(std::isfinite(filter.since) || std::isfinite(filter.until)),
+          exempt_(filter.time_exempt),
+          allowed_(filter.allowed ? *filter.allowed : no_rows_) {
+        care_ = TraceTable::dead;
+        if (filter.status) {
+            care_ |= TraceTable::task | TraceTable::completed;
+            if (*filter.status != TaskStatus::not_a_task) want_ |= TraceTable::task;
+            if (*filter.status == TaskStatus::completed) want_ |= TraceTable::completed;
+        }
+    }
+
+    /// Fills mask[0 .. count) for the rows from `begin`. @return how many pass.
+    std::size_t operator()(std::size_t begin, std::size_t count, std::uint8_t* mask) {
+        if (filter_.unknown_tag) return 0;
+        const auto& kernels = active_kernels();
+        kernels.filter_flags(columns_.flags + begin, count, care_, want_, mask);
+        if (has_window_) {
+            std::array<std::uint8_t, block_rows> before{};
+            std::copy(mask, mask + count, before.begin());
+            kernels.filter_times(columns_.created + begin, count, filter_.since, filter_.until,
+                                 mask);
+            exempt_.visit(begin, begin + count, [&](std::size_t row, std::size_t) {
+                mask[row - begin] = before[row - begin];
+            });
+        }
+        if (filter_.allowed) {
+            std::array<std::uint8_t, block_rows> named{};
+            allowed_.visit(begin, begin + count,
+                           [&](std::size_t row, std::size_t) { named[row - begin] = 1; });
+            for (std::size_t i = 0; i < count; ++i) mask[i] &= named[i];
+        }
+        if (!filter_.tags.empty()) {
+            kernels.filter_blooms(columns_.tag_bloom + begin, count, bloom_, mask);
+            for (std::size_t i = 0; i < count; ++i) {
+                if (mask[i] != 0 && !traces_.has_tags(begin + i, filter_.tags)) mask[i] = 0;
+            }
+        }
+        return static_cast<std::size_t>(std::count(mask, mask + count, std::uint8_t{1}));
+    }
+
+private:
+    const TraceTable& traces_;
+    TraceTable::Columns columns_;
+    const Filter& filter_;
+    std::uint64_t bloom_;
+    bool has_window_;
+    std::uint8_t care_ = 0;
+    std::uint8_t want_ = 0;
+    std::vector<std::size_t> no_rows_;
+    Cursor exempt_;
+    Cursor allowed_;
+};
+
+void require_rows(const std::vector<std::size_t>& rows, std::size_t limit, const char* name) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i] >= limit || (i > 0 && rows[i] <= rows[i - 1])) {
+            throw std::invalid_argument(std::string(name) +
+                                        " must be ascending rows without repeats below " +
+                                        std::to_string(limit) + ", got " +
+                                        std::to_string(rows[i]));
+        }
+    }
+}
+
+void require_finite(double value, const char* name) {
+    if (!std::isfinite(value)) {
+        throw std::invalid_argument(std::string(name) + " must be finite, got " +
+                                    std::to_string(value));
+    }
+}
+
+void validate(const VectorView& vectors, const TraceTable& traces, const SearchRequest& request) {
+    if (vectors.rows() != traces.rows()) {
+        throw std::invalid_argument("expected as many vectors as traces, got " +
+                                    std::to_string(vectors.rows()) + " and " +
+                                    std::to_string(traces.rows()));
+    }
+    require_finite(request.now, "now");
+    require_finite(request.similarity_weight, "similarity_weight");
+    if (!(request.vividness_weight >= 0.0) || !(request.recency_weight >= 0.0)) {
+        throw std::invalid_argument("vividness_weight and recency_weight must be at least 0, got " +
+                                    std::to_string(request.vividness_weight) + " and " +
+                                    std::to_string(request.recency_weight));
+    }
+    require_finite(request.vividness_weight, "vividness_weight");
+    require_finite(request.recency_weight, "recency_weight");
+    if (std::isnan(request.filter.since) || std::isnan(request.filter.until)) {
+        throw std::invalid_argument("since and until must not be NaN");
+    }
+    if (!request.addends.empty() && request.addends.size() != request.query_count) {
+        throw std::invalid_argument("expected addends for " + std::to_string(request.query_count) +
+                                    " queries, got " + std::to_string(request.addends.size()));
+    }
+    for (const SparseAddends& addends : request.addends) {
+        if (addends.rows.size() != addends.values.size()) {
+            throw std::invalid_argument("an addend needs one value a row");
+        }
+        require_rows(addends.rows, traces.rows(), "addend rows");
+        for (const double value : addends.values) require_finite(value, "addend");
+    }
+    require_rows(request.filter.time_exempt, traces.rows(), "time_exempt");
+    if (request.filter.allowed) require_rows(*request.filter.allowed, traces.rows(), "allowed");
+    for (std::size_t i = 0; i < request.query_count * vectors.dim(); ++i) {
+        if (!std::isfinite(request.queries[i])) {
+            throw std::invalid_argument("query " + std::to_string(i / vectors.dim()) +
+                                        " holds a value that is not finite");
+        }
+    }
+}
+
+struct Ramp {
+    double start = 0.0;
+    double inverse_width = 0.0;  // 0: off
+
+    explicit Ramp(const Policy& policy) {
+        if (policy.ramp_end > policy.ramp_start) {
+            start = policy.ramp_start;
+            inverse_width = 1.0 / (policy.ramp_end - policy.ramp_start);
+        }
+    }
+    [[nodiscard]] double operator()(double similarity) const {
+        if (inverse_width == 0.0) return 1.0;
+        return std::clamp((similarity - start) * inverse_width, 0.0, 1.0);
+    }
+};
+
+struct Scored {
+    std::int64_t id;
+    double score;
+    double similarity;
+    double cosine;
+    double vividness_bonus;
+    double recency_bonus;
+};
+
+bool ranks_before(const Scored& a, const Scored& b) {
+    return a.score != b.score ? a.score > b.score : a.id < b.id;
+}
+
+// The one definition of a score, for the finalists of one query.
+std::vector<Scored> score_rows(const VectorView& vectors, const TraceTable& traces,
+                               const SearchRequest& request, std::size_t query,
+                               const std::vector<std::size_t>& rows) {
+    const auto& kernels = active_kernels();
+    const float* q = request.queries + query * vectors.dim();
+    const auto parameters = law_parameters(traces.policy(), request.now, request.vividness_weight,
+                                           request.recency_weight);
+    const auto columns = law_columns(traces.columns());
+    const std::int64_t* ids = traces.columns().id;
+    const Ramp ramp(traces.policy());
+    const SparseAddends none_given;
+    const SparseAddends& addends = request.addends.empty() ? none_given : request.addends[query];
+    std::size_t next_addend = 0;
+    std::vector<Scored> scored;
+    scored.reserve(rows.size());
+    for (const std::size_t row : rows) {
+        while (next_addend < addends.rows.size() && addends.rows[next_addend] < row) ++next_addend;
+        const bool has_addend =
+            next_addend < addends.rows.size() && addends.rows[next_addend] == row;
+        const double cosine = kernels.inner_product(q, vectors.row(row), vectors.dim());
+        const double similarity = request.similarity_weight * cosine +
+                                  (has_addend ? addends.values[next_addend] : 0.0);
+        double vividness_bonus = 0.0;
+        double recency_bonus = 0.0;
+        kernels.bonus(columns, row, 1, parameters, &vividness_bonus, &recency_bonus);
+        const double factor = ramp(similarity);
+        vividness_bonus *= factor;
+        recency_bonus *= factor;
+        const double score = (similarity + vividness_bonus) + recency_bonus;
+        scored.push_back({ids[row], score, similarity, cosine, vividness_bonus, recency_bonus});
+    }
+    return scored;
+}
+
+void inner_products_of_block(const VectorView& vectors, const float* query, const float* rows,
+                             const std::uint8_t* mask, std::size_t count, std::size_t passing,
+                             float* out) {
+    const auto& kernels = active_kernels();
+    const std::size_t dim = vectors.dim();
+    if (passing * sparse_divisor >= count) {
+        kernels.select_inner_products(query, rows, count, dim, out);
+        return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        if (mask[i] != 0) kernels.select_inner_products(query, rows + i * dim, 1, dim, out + i);
+    }
+}
+
+// Calls visit(begin, count, address of the first row) for blocks that lie in one segment each.
+template <class Visit>
+void for_each_block(const VectorView& vectors, Visit&& visit) {
+    for (const Segment& segment : vectors.segments()) {
+        for (std::size_t done = 0; done < segment.count; done += block_rows) {
+            const std::size_t count = std::min(block_rows, segment.count - done);
+            visit(segment.first_row + done, count, segment.data + done * vectors.dim());
+        }
+    }
+}
+
+}  // namespace
+
+SearchResult search(const VectorView& vectors, const TraceTable& traces,
+                    const SearchRequest& request) {
+    validate(vectors, traces, request);
+    const std::size_t m = request.query_count;
+    const std::size_t k = std::min(request.k, traces.live());
+    SearchResult result;
+    if (m == 0 || k == 0) return result;
+
+    const auto& kernels = active_kernels();
+    const auto columns = law_columns(traces.columns());
+    const auto parameters = law_parameters(traces.policy(), request.now, request.vividness_weight,
+                                           request.recency_weight);
+    const Ramp ramp(traces.policy());
+    const kernels::FuseParameters fuse{request.similarity_weight, ramp.start, ramp.inverse_width};
+    // A ramp makes the score steeper in the similarity: the slack grows by its largest slope.
+    const double steepness =
+        1.0 + ramp.inverse_width * (request.vividness_weight + request.recency_weight);
+    const double slack = selection_slack(vectors.dim(), request.similarity_weight) * steepness;
+
+    std::vector<FinalistSelector> selectors(m, FinalistSelector(k, slack));
+    std::vector<Cursor> addend_cursors;
+    for (const SparseAddends& addends : request.addends) addend_cursors.emplace_back(addends.rows);
+    BlockFilter filter(traces, request.filter);
+
+    alignas(64) std::array<std::uint8_t, block_rows> mask{};
+    alignas(64) std::array<float, block_rows> cosines{};
+    alignas(64) std::array<double, block_rows> addend_values{};
+    alignas(64) std::array<double, block_rows> vividness_bonus{};
+    alignas(64) std::array<double, block_rows> recency_bonus{};
+    alignas(64) std::array<double, block_rows> scores{};
+    std::size_t allowed = 0;
+
+    for_each_block(vectors, [&](std::size_t begin, std::size_t count, const float* rows) {
+        const std::size_t passing = filter(begin, count, mask.data());
+        if (passing == 0) return;
+        allowed += passing;
+        kernels.bonus(columns, begin, count, parameters, vividness_bonus.data(),
+                      recency_bonus.data());
+        for (std::size_t query = 0; query < m; ++query) {
+            inner_products_of_block(vectors, request.queries + query * vectors.dim(), rows,
+                                    mask.data(), count, passing, cosines.data());
+            bool has_addends = false;
+            if (!request.addends.empty()) {
+                addend_cursors[query].visit(
+                    begin, begin + count, [&](std::size_t row, std::size_t place) {
+                        addend_values[row - begin] = request.addends[query].values[place];
+                        has_addends = true;
+                    });
+            }
+            const double best = kernels.fuse(cosines.data(), addend_values.data(),
+                                             vividness_bonus.data(), recency_bonus.data(),
+                                             mask.data(), count, fuse, scores.data());
+            FinalistSelector& selector = selectors[query];
+            if (best >= selector.cut()) {
+                for (std::size_t i = 0; i < count; ++i) selector.offer(begin + i, scores[i]);
+            }
+            if (has_addends) addend_values.fill(0.0);
+        }
+    });
+
+    result.k = std::min(k, allowed);
+    const std::size_t total = m * result.k;
+    result.ids.reserve(total);
+    for (auto* values : {&result.scores, &result.similarities, &result.cosines,
+                         &result.vividness_bonus, &result.recency_bonus}) {
+        values->reserve(total);
+    }
+    for (std::size_t query = 0; query < m; ++query) {
+        std::vector<Scored> scored =
+            score_rows(vectors, traces, request, query, selectors[query].finalists());
+        const auto end = scored.begin() + static_cast<std::ptrdiff_t>(result.k);
+        std::partial_sort(scored.begin(), end, scored.end(), ranks_before);
+        for (auto each = scored.begin(); each != end; ++each) {
+            result.ids.push_back(each->id);
+            result.scores.push_back(each->score);
+            result.similarities.push_back(each->similarity);
+            result.cosines.push_back(each->cosine);
+            result.vividness_bonus.push_back(each->vividness_bonus);
+            result.recency_bonus.push_back(each->recency_bonus);
+        }
+    }
+    return result;
+}
+
+std::vector<RelatedRow> related_rows(const VectorView& vectors, const TraceTable& traces,
+                                     std::span<const std::size_t> accessed, double threshold) {
+    if (vectors.rows() != traces.rows()) {
+        throw std::invalid_argument("expected as many vectors as traces, got " +
+                                    std::to_string(vectors.rows()) + " and " +
+                                    std::to_string(traces.rows()));
+    }
+    const auto& kernels = active_kernels();
+    const std::size_t dim = vectors.dim();
+    const double preselect = threshold - selection_slack(dim, 1.0);
+    std::vector<std::size_t> own(accessed.begin(), accessed.end());
+    std::sort(own.begin(), own.end());
+    std::vector<RelatedRow> result;
+    alignas(64) std::array<float, block_rows> cosines{};
+    for_each_block(vectors, [&](std::size_t begin, std::size_t count, const float* rows) {
+        alignas(64) std::array<float, block_rows> largest;
+        largest.fill(-2.0F);
+        for (const std::size_t row : own) {
+            kernels.select_inner_products(vectors.row(row), rows, count, dim, cosines.data());
+            for (std::size_t i = 0; i < count; ++i) largest[i] = std::max(largest[i], cosines[i]);
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            if (static_cast<double>(largest[i]) < preselect) continue;
+            const std::size_t row = begin + i;
+            if (!traces.is_live(row) || std::binary_search(own.begin(), own.end(), row)) continue;
+            double cosine = -2.0;
+            for (const std::size_t other : own) {
+                cosine = std::max(cosine,
+                                  kernels.inner_product(rows + i * dim, vectors.row(other), dim));
+            }
+            if (cosine > threshold) result.push_back({row, cosine});
+        }
+    });
+    return result;
+}
+
+}  // namespace flashbulb

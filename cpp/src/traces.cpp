@@ -1,0 +1,357 @@
+#include "flashbulb/traces.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "dispatch.hpp"
+#include "parameters.hpp"
+
+namespace flashbulb {
+
+namespace {
+#include "kernels/laws.inl"
+
+constexpr double seconds_per_day = 86400.0;
+
+[[noreturn]] void refuse(std::size_t row, const char* what, double got) {
+    throw std::invalid_argument("row " + std::to_string(row) + ": " + what + ", got " +
+                                std::to_string(got));
+}
+
+void require_unit(std::size_t row, const char* what, double value) {
+    if (!(value >= 0.0 && value <= 1.0)) refuse(row, what, value);
+}
+
+void require_finite(std::size_t row, const char* what, double value) {
+    if (!std::isfinite(value)) refuse(row, what, value);
+}
+
+void require_finite_or_none(std::size_t row, const char* what, double value) {
+    if (std::isinf(value)) refuse(row, what, value);
+}
+
+void validate(const Trace& trace, std::size_t row) {
+    require_unit(row, "salience must be in [0, 1]", trace.salience);
+    require_unit(row, "floor must be in [0, 1]", trace.floor);
+    require_unit(row, "vividness must be in [0, 1]", trace.vividness);
+    require_finite(row, "vividness_time must be finite epoch seconds", trace.vividness_time);
+    require_finite(row, "created must be finite epoch seconds", trace.created);
+    require_finite_or_none(row, "last_access must be epoch seconds or NaN", trace.last_access);
+    require_finite_or_none(row, "last_strength_change must be epoch seconds or NaN",
+                           trace.last_strength_change);
+    if (trace.access_count < 0) {
+        refuse(row, "access_count must be at least 0", static_cast<double>(trace.access_count));
+    }
+    const bool has_urgency = !std::isnan(trace.urgency);
+    if (has_urgency) require_unit(row, "urgency must be in [0, 1] or NaN", trace.urgency);
+    if (has_urgency != (trace.status != TaskStatus::not_a_task)) {
+        refuse(row, "a task has an urgency and what is not a task has none", trace.urgency);
+    }
+}
+
+std::uint8_t flags_of(const Trace& trace) noexcept {
+    unsigned flags = 0;
+    if (trace.status != TaskStatus::not_a_task) flags |= TraceTable::task;
+    if (trace.status == TaskStatus::completed) flags |= TraceTable::completed;
+    if (trace.pinned) flags |= TraceTable::pinned;
+    return static_cast<std::uint8_t>(flags);
+}
+
+template <class T>
+void keep(std::vector<T>& column, const std::vector<std::size_t>& kept) {
+    for (std::size_t target = 0; target < kept.size(); ++target) {
+        column[target] = column[kept[target]];
+    }
+    column.resize(kept.size());
+}
+
+}  // namespace
+
+TraceTable::TraceTable(const Policy& policy) : policy_(policy) { policy_.validate(); }
+
+void TraceTable::append(std::span<const Trace> traces, std::span<const std::vector<TagId>> tags) {
+    if (!tags.empty() && tags.size() != traces.size()) {
+        throw std::invalid_argument("expected one tag set for each of " +
+                                    std::to_string(traces.size()) + " rows, got " +
+                                    std::to_string(tags.size()));
+    }
+    std::int64_t next = next_id_;
+    std::size_t new_tags = 0;
+    for (std::size_t i = 0; i < traces.size(); ++i) {
+        validate(traces[i], i);
+        if (traces[i].id < next || traces[i].id == std::numeric_limits<std::int64_t>::max()) {
+            throw std::invalid_argument("row " + std::to_string(i) + ": id " +
+                                        std::to_string(traces[i].id) +
+                                        " was used before or is out of order; expected at least " +
+                                        std::to_string(next) + " and below 2^63 - 1");
+        }
+        next = traces[i].id + 1;
+        if (!tags.empty()) new_tags += tags[i].size();
+    }
+    // All memory is taken before the first column grows: a failed allocation changes nothing.
+    const auto reserve = [&](auto& column, std::size_t more) {
+        if (column.capacity() < column.size() + more) {
+            column.reserve(std::max(column.size() + more, column.size() * 2));
+        }
+    };
+    reserve(id_, traces.size());
+    for (auto* column :
+         {&salience_, &floor_, &vividness_, &vividness_time_, &created_, &last_access_,
+          &last_strength_change_, &urgency_, &decay_rate_, &task_shift_, &bonus_salience_,
+          &recency_time_}) {
+        reserve(*column, traces.size());
+    }
+    reserve(access_count_, traces.size());
+    reserve(flags_, traces.size());
+    reserve(tag_bloom_, traces.size());
+    reserve(tag_end_, traces.size());
+    reserve(tag_pool_, new_tags);
+
+    for (std::size_t i = 0; i < traces.size(); ++i) {
+        const Trace& trace = traces[i];
+        id_.push_back(trace.id);
+        salience_.push_back(trace.salience);
+        floor_.push_back(trace.floor);
+        vividness_.push_back(std::max(trace.pinned ? 1.0 : trace.vividness, trace.floor));
+        vividness_time_.push_back(trace.vividness_time);
+        created_.push_back(trace.created);
+        last_access_.push_back(trace.last_access);
+        last_strength_change_.push_back(trace.last_strength_change);
+        urgency_.push_back(trace.urgency);
+        access_count_.push_back(trace.access_count);
+        flags_.push_back(flags_of(trace));
+        if (tags.empty()) {
+            tag_bloom_.push_back(0);
+        } else {
+            tag_bloom_.push_back(flashbulb::tag_bloom(tags[i]));
+            tag_pool_.insert(tag_pool_.end(), tags[i].begin(), tags[i].end());
+        }
+        tag_end_.push_back(tag_pool_.size());
+        decay_rate_.push_back(0.0);
+        task_shift_.push_back(0.0);
+        bonus_salience_.push_back(0.0);
+        recency_time_.push_back(0.0);
+        derive(id_.size() - 1);
+    }
+    live_ += traces.size();
+    next_id_ = next;
+}
+
+void TraceTable::set_next_id(std::int64_t id) {
+    if (id < next_id_) {
+        throw std::invalid_argument("next id " + std::to_string(id) +
+                                    " is below an id that was used; expected at least " +
+                                    std::to_string(next_id_));
+    }
+    next_id_ = id;
+}
+
+void TraceTable::derive(std::size_t row) noexcept {
+    const unsigned flags = flags_[row];
+    const bool open = (flags & task) != 0 && (flags & completed) == 0;
+    decay_rate_[row] =
+        (flags & pinned) != 0 ? 0.0 : policy_.decay_rate(salience_[row]) / seconds_per_day;
+    task_shift_[row] = open ? policy_.open_task_boost * urgency_[row]
+                       : (flags & completed) != 0 ? -policy_.completed_task_penalty
+                                                  : 0.0;
+    bonus_salience_[row] =
+        open ? std::max(salience_[row], policy_.open_task_salience * urgency_[row])
+             : salience_[row];
+    const double accessed = last_access_[row];
+    recency_time_[row] = accessed > created_[row] ? accessed : created_[row];
+}
+
+std::optional<std::size_t> TraceTable::find(std::int64_t id) const noexcept {
+    const auto place = std::lower_bound(id_.begin(), id_.end(), id);
+    if (place == id_.end() || *place != id) return std::nullopt;
+    const auto row = static_cast<std::size_t>(place - id_.begin());
+    if (!is_live(row)) return std::nullopt;
+    return row;
+}
+
+Trace TraceTable::trace(std::size_t row) const {
+    const unsigned flags = flags_[row];
+    return Trace{
+        .id = id_[row],
+        .salience = salience_[row],
+        .floor = floor_[row],
+        .vividness = vividness_[row],
+        .vividness_time = vividness_time_[row],
+        .created = created_[row],
+        .last_access = last_access_[row],
+        .last_strength_change = last_strength_change_[row],
+        .urgency = urgency_[row],
+        .access_count = access_count_[row],
+        .status = (flags & task) == 0        ? TaskStatus::not_a_task
+                  : (flags & completed) == 0 ? TaskStatus::open
+                                             : TaskStatus::completed,
+        .pinned = (flags & pinned) != 0,
+    };
+}
+
+std::span<const TagId> TraceTable::tags(std::size_t row) const noexcept {
+    const std::size_t begin = row == 0 ? 0 : tag_end_[row - 1];
+    return {tag_pool_.data() + begin, tag_end_[row] - begin};
+}
+
+std::vector<std::size_t> TraceTable::live_rows() const {
+    std::vector<std::size_t> result;
+    result.reserve(live_);
+    for (std::size_t row = 0; row < rows(); ++row) {
+        if (is_live(row)) result.push_back(row);
+    }
+    return result;
+}
+
+double TraceTable::vividness(std::size_t row, double now, bool with_task) const noexcept {
+    const double v =
+        policy_.decay_law == DecayLaw::asymptotic
+            ? decayed<true>(vividness_[row], vividness_time_[row], decay_rate_[row], floor_[row],
+                            now)
+            : decayed<false>(vividness_[row], vividness_time_[row], decay_rate_[row], floor_[row],
+                             now);
+    return with_task ? effective(v, task_shift_[row], floor_[row]) : v;
+}
+
+std::vector<double> TraceTable::all_vividness(double now) const {
+    std::vector<double> result(rows());
+    active_kernels().vividness(law_columns(columns()), 0, rows(),
+                               law_parameters(policy_, now, 0.0, 0.0), result.data());
+    return result;
+}
+
+// The anchor never moves back in time: a call with an earlier `now` must not age it twice.
+void TraceTable::anchor(std::size_t row, double vividness, double now) noexcept {
+    vividness_[row] = vividness;
+    vividness_time_[row] = std::max(vividness_time_[row], now);
+}
+
+bool TraceTable::strength_may_move(std::size_t row, double now) const noexcept {
+    const double last = last_strength_change_[row];
+    return std::isnan(last) || now - last >= policy_.strength_interval_seconds;
+}
+
+void TraceTable::touch(std::size_t row, double now) noexcept {
+    if (strength_may_move(row, now)) {
+        const double gain =
+            policy_.access_boost * (1.0 + policy_.access_salience_gain * salience_[row]);
+        anchor(row, std::min(vividness(row, now, false) + gain, 1.0), now);
+        last_strength_change_[row] = now;
+    }
+    ++access_count_[row];
+    if (!(last_access_[row] > now)) last_access_[row] = now;
+    derive(row);
+}
+
+bool TraceTable::suppress(std::size_t row, double cosine, double now) noexcept {
+    const bool open_to_it = cosine > policy_.rif_similarity &&
+                            salience_[row] <= policy_.rif_max_salience &&
+                            (flags_[row] & pinned) == 0 && strength_may_move(row, now);
+    if (!open_to_it) return false;
+    const double v = vividness(row, now, false);
+    anchor(row, std::max(v - policy_.rif_strength * cosine, floor_[row]), now);
+    last_strength_change_[row] = now;
+    return true;
+}
+
+void TraceTable::complete(std::size_t row, double now) noexcept {
+    if ((flags_[row] & completed) != 0) return;
+    const double v = vividness(row, now, false);
+    flags_[row] = static_cast<std::uint8_t>((flags_[row] | completed) & ~pinned);
+    anchor(row, v, now);
+    floor_[row] = policy_.floor_after_completion(floor_[row]);
+    derive(row);
+}
+
+void TraceTable::pin(std::size_t row, double now) noexcept {
+    flags_[row] = static_cast<std::uint8_t>(flags_[row] | pinned);
+    anchor(row, 1.0, now);
+    derive(row);
+}
+
+void TraceTable::unpin(std::size_t row, double now) noexcept {
+    if ((flags_[row] & pinned) == 0) return;
+    flags_[row] = static_cast<std::uint8_t>(flags_[row] & ~pinned);
+    anchor(row, vividness_[row], now);
+    derive(row);
+}
+
+void TraceTable::remove(std::size_t row) noexcept {
+    if (!is_live(row)) return;
+    flags_[row] = static_cast<std::uint8_t>(flags_[row] | dead);
+    --live_;
+}
+
+void TraceTable::materialize_decay(double now) {
+    const std::vector<double> current = all_vividness(now);
+    for (std::size_t row = 0; row < rows(); ++row) anchor(row, current[row], now);
+}
+
+void TraceTable::set_policy(const Policy& policy) {
+    policy.validate();
+    policy_ = policy;
+    for (std::size_t row = 0; row < rows(); ++row) derive(row);
+}
+
+std::vector<std::size_t> TraceTable::compact() {
+    std::vector<std::size_t> kept = live_rows();
+    std::vector<TagId> pool;
+    std::vector<std::size_t> ends;
+    ends.reserve(kept.size());
+    for (const std::size_t row : kept) {
+        const auto row_tags = tags(row);
+        pool.insert(pool.end(), row_tags.begin(), row_tags.end());
+        ends.push_back(pool.size());
+    }
+    tag_pool_ = std::move(pool);
+    tag_end_ = std::move(ends);
+    keep(id_, kept);
+    for (auto* column :
+         {&salience_, &floor_, &vividness_, &vividness_time_, &created_, &last_access_,
+          &last_strength_change_, &urgency_, &decay_rate_, &task_shift_, &bonus_salience_,
+          &recency_time_}) {
+        keep(*column, kept);
+    }
+    keep(access_count_, kept);
+    keep(flags_, kept);
+    keep(tag_bloom_, kept);
+    return kept;
+}
+
+bool TraceTable::has_tags(std::size_t row, std::span<const TagId> wanted) const noexcept {
+    const auto own = tags(row);
+    return std::all_of(wanted.begin(), wanted.end(), [&](TagId tag) {
+        return std::find(own.begin(), own.end(), tag) != own.end();
+    });
+}
+
+std::vector<std::size_t> TraceTable::rows_with_tags(std::span<const TagId> wanted) const {
+    std::vector<std::uint8_t> mask(rows());
+    const auto& kernels = active_kernels();
+    kernels.filter_flags(flags_.data(), rows(), dead, 0, mask.data());
+    kernels.filter_blooms(tag_bloom_.data(), rows(), flashbulb::tag_bloom(wanted), mask.data());
+    std::vector<std::size_t> result;
+    for (std::size_t row = 0; row < rows(); ++row) {
+        if (mask[row] != 0 && has_tags(row, wanted)) result.push_back(row);
+    }
+    return result;
+}
+
+std::optional<std::size_t> TraceTable::newest_with_tags(std::span<const TagId> wanted) const {
+    std::optional<std::size_t> newest;
+    for (const std::size_t row : rows_with_tags(wanted)) {
+        if (!newest || created_[row] >= created_[*newest]) newest = row;
+    }
+    return newest;
+}
+
+TraceTable::Columns TraceTable::columns() const noexcept {
+    return Columns{vividness_.data(),      vividness_time_.data(), decay_rate_.data(),
+                   floor_.data(),          task_shift_.data(),     bonus_salience_.data(),
+                   recency_time_.data(),   created_.data(),        flags_.data(),
+                   tag_bloom_.data(),      id_.data(),             salience_.data()};
+}
+
+}  // namespace flashbulb
