@@ -1,0 +1,692 @@
+"""Engine: vectors in, ids and scores out. It knows no text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flashbulb import _core
+from flashbulb._arguments import to_column, to_count, to_ids
+from flashbulb._faiss import FlatRows
+from flashbulb._time import Time, to_seconds
+from flashbulb.errors import DimensionMismatch, MemoryNotFound, StoreForked
+from flashbulb.policy import Policy
+
+__all__ = ["Engine", "SearchResult"]
+
+_STATUS = {"none": 0, "open": 1, "completed": 2}
+
+_COLUMNS: dict[str, type[np.generic]] = {
+    "ids": np.int64,
+    "salience": np.float64,
+    "floor": np.float64,
+    "vividness": np.float64,
+    "vividness_time": np.float64,
+    "created": np.float64,
+    "last_access": np.float64,
+    "last_strength_change": np.float64,
+    "urgency": np.float64,
+    "access_count": np.int64,
+    "status": np.uint8,
+    "pinned": np.bool_,
+}
+
+# Tombstones are compacted away once they are this many and at least half of the rows.
+_COMPACT_AT = 4096
+
+
+class SearchResult(NamedTuple):
+    """What a search found, best first: score descending, then id ascending.
+
+    Each array has shape (k,) for one query and (m, k) for several; ``scores`` is the sum
+    ``(similarities + vividness_bonus) + recency_bonus``, bit for bit.
+    """
+
+    ids: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    similarities: NDArray[np.float64]
+    """similarity_weight · cosine + addend"""
+    cosines: NDArray[np.float64]
+    vividness_bonus: NDArray[np.float64]
+    recency_bonus: NDArray[np.float64]
+
+
+class Engine:
+    """Memory traces over the vectors of a FAISS flat index, searched by the fused score.
+
+    Safe to use from several threads: searches run side by side and without the interpreter lock,
+    changes run alone. Times are aware datetimes or seconds since 1970-01-01 UTC.
+
+    Parameters
+    ----------
+    dim_or_index : int or faiss.IndexFlat
+        Number of dimensions, or a flat FAISS index (inner product, or L2) of unit rows. An index
+        belongs to the engine from then on and must be changed through it only. Its rows get the
+        ids 0 .. ntotal-1, salience 0 and ``now`` as their time of creation.
+    policy : Policy
+        The constants of the laws.
+    now : time, optional
+        Required for an index that already has rows.
+
+    Raises
+    ------
+    TypeError
+        For any other kind of index; the message names it.
+    ValueError
+        If dim < 1, a row of the index lacks unit norm, or ``now`` is missing.
+    """
+
+    def __init__(
+        self, dim_or_index: int | Any, *, policy: Policy | None = None, now: Time | None = None
+    ) -> None:
+        policy = Policy() if policy is None else policy
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy must be a flashbulb.Policy, got {type(policy).__name__}")
+        if isinstance(dim_or_index, (int, np.integer)):
+            dim = to_count(dim_or_index, "dim")
+            if dim < 1:
+                raise ValueError(f"dim must be at least 1, got {dim}")
+            rows = FlatRows(dim)
+        else:
+            rows = FlatRows.attach(dim_or_index)
+        self._policy = policy
+        self._rows = rows
+        self._table = _core.TraceTable(_core.Policy(**policy.to_dict()))
+        self._tags = _core.TagDictionary()
+        self._lock = _core.RwLock()
+        self._pid = os.getpid()
+        self._latest = -np.inf  # the latest time any call has named
+        if len(rows):
+            if now is None:
+                raise ValueError(
+                    f"the index has {len(rows)} rows: now= must give their time of creation"
+                )
+            self._append_traces(len(rows), to_seconds(now, "now"))
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of a vector."""
+        return self._rows.dim
+
+    @property
+    def policy(self) -> Policy:
+        """The constants of the laws."""
+        return self._policy
+
+    @property
+    def next_id(self) -> int:
+        """The lowest id that was never used."""
+        return self._table.next_id
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Ids of all memories, ascending."""
+        with self._reading():
+            return cast(NDArray[np.int64], self._export(self._table.live_rows())["ids"])
+
+    def __len__(self) -> int:
+        return self._table.live
+
+    def __contains__(self, memory_id: object) -> bool:
+        with self._reading():
+            return bool(self._table.find(to_ids(memory_id, "id"))[0] >= 0)
+
+    def __repr__(self) -> str:
+        return f"Engine(dim={self.dim}, memories={len(self)})"
+
+    # -- adding ----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        vectors: ArrayLike,
+        *,
+        salience: ArrayLike = 0.0,
+        floor: ArrayLike | None = None,
+        urgency: ArrayLike | None = None,
+        tags: Iterable[Any] | None = None,
+        created: ArrayLike | Time | None = None,
+        pinned: ArrayLike = False,
+        ids: ArrayLike | None = None,
+        now: Time,
+    ) -> NDArray[np.int64]:
+        """Adds memories; all of them, or none if one is bad.
+
+        Parameters
+        ----------
+        vectors : (n, dim) or (dim,) array of floats
+            Normalised to unit length here.
+        salience : float or (n,) floats in [0, 1]
+        floor : float or (n,) floats in [0, 1], optional
+            Stability floor; by default what the policy gives for the salience.
+        urgency : float or (n,) floats in [0, 1], optional
+            Makes a memory an open task; NaN: not a task.
+        tags : sequence of str, or n sequences of str, optional
+            One sequence of strings is given to every row.
+        created : time or (n,) epoch seconds, optional
+            Time of creation, from which vividness fades; by default ``now``.
+        pinned : bool or (n,) bools
+        ids : (n,) integers, optional
+            Ascending, none of them used before; by default the next free ones.
+        now : time
+
+        Returns
+        -------
+        (n,) int64
+            The ids.
+
+        Raises
+        ------
+        DimensionMismatch
+            If the vectors have another number of dimensions.
+        ValueError
+            If a vector is not finite or zero (its row is named), a value is out of range, or an id
+            was used before.
+        """
+        moment = to_seconds(now, "now")
+        rows = self._unit_rows(vectors, "vectors")
+        count = len(rows)
+        salience = to_column(salience, count, "salience")
+        if floor is None:
+            floor = np.array([self._policy.floor_for(value) for value in salience], np.float64)
+        urgency = to_column(np.nan if urgency is None else urgency, count, "urgency")
+        if created is None:
+            born = np.full(count, moment)
+        elif np.ndim(cast(ArrayLike, created)) == 0:
+            born = np.full(count, to_seconds(created, "created"))
+        else:
+            born = to_column(created, count, "created")
+        columns = {
+            "salience": salience,
+            "floor": to_column(floor, count, "floor"),
+            "urgency": urgency,
+            "status": np.where(np.isnan(urgency), 0, 1).astype(np.uint8),
+            "created": born,
+            "vividness_time": born,
+            "pinned": to_column(pinned, count, "pinned", np.bool_),
+        }
+        names = self._tag_sets(tags, count)
+        wanted = None if ids is None else to_ids(ids)
+        if wanted is not None and len(wanted) != count:
+            raise ValueError(f"expected {count} ids, got {len(wanted)}")
+        with self._writing():
+            self._rows.append(rows)
+            try:
+                return self._append_traces(count, moment, columns, names, wanted)
+            except BaseException:
+                self._rows.truncate(len(self._rows) - count)
+                raise
+
+    def _append_traces(
+        self,
+        count: int,
+        now: float,
+        given: dict[str, NDArray[Any]] | None = None,
+        tags: Sequence[Sequence[str]] = (),
+        ids: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int64]:
+        if ids is None:
+            ids = np.arange(self._table.next_id, self._table.next_id + count, dtype=np.int64)
+        columns: dict[str, NDArray[Any]] = {
+            "ids": ids,
+            "salience": np.zeros(count),
+            "floor": np.zeros(count),
+            "vividness": np.ones(count),
+            "vividness_time": np.full(count, now),
+            "created": np.full(count, now),
+            "last_access": np.full(count, np.nan),
+            "last_strength_change": np.full(count, np.nan),
+            "urgency": np.full(count, np.nan),
+            "access_count": np.zeros(count, np.int64),
+            "status": np.zeros(count, np.uint8),
+            "pinned": np.zeros(count, np.bool_),
+        }
+        columns.update(given or {})
+        self._table.append(columns, [[self._tags.intern(tag) for tag in each] for each in tags])
+        self._latest = max(self._latest, now)
+        return ids
+
+    # -- searching -------------------------------------------------------------------------------
+
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        *,
+        now: Time,
+        tags: Sequence[str] | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        also: ArrayLike | None = None,
+        status: str | None = None,
+        allowed: ArrayLike | None = None,
+        similarity_weight: float = 1.0,
+        addends: Any = None,
+        vividness_weight: float | None = None,
+        recency_weight: float | None = None,
+        exact: bool | None = None,
+    ) -> SearchResult:
+        """The exact top k by similarity, vividness and recency together. Changes nothing.
+
+        Parameters
+        ----------
+        queries : (dim,) or (m, dim) array of floats
+            Normalised to unit length here.
+        k : int >= 0
+            The result has ``min(k, memories that pass the filters)`` of them.
+        now : time
+        tags : sequence of str, optional
+            Only memories that have all of these.
+        since, until : time, optional
+            Only memories with ``since <= created < until``.
+        also : ids, optional
+            Memories whose time counts as inside although ``created`` is not.
+        status : {"open", "completed", "none"}, optional
+            Only open tasks, completed tasks, or what is not a task.
+        allowed : ids, optional
+            Only these memories; unknown ids are passed over.
+        similarity_weight : float
+            ``similarity = similarity_weight · cosine + addend``.
+        addends : (ids, values), or a list of them, one a query
+            Sparse values to add to the similarity; unknown ids are passed over.
+        vividness_weight, recency_weight : float, optional
+            In place of the policy's. Both 0: plain similarity.
+        exact : bool, optional
+            Whether an approximate index must be searched exactly. Flat indexes always are.
+
+        Raises
+        ------
+        DimensionMismatch, ValueError, TypeError
+            For queries of another dim, or that are zero or not finite; for bad arguments.
+        """
+        moment = to_seconds(now, "now")
+        k = to_count(k, "k")
+        if exact is not None and not isinstance(exact, bool):
+            raise TypeError(f"exact must be a bool or None, got {exact!r}")
+        single = np.ndim(queries) == 1
+        rows = self._unit_rows(queries, "queries")
+        if status is not None and status not in _STATUS:
+            raise ValueError(f"status must be one of {sorted(_STATUS)}, got {status!r}")
+        start = -np.inf if since is None else to_seconds(since, "since")
+        end = np.inf if until is None else to_seconds(until, "until")
+        wanted = () if tags is None else _one_tag_set(tags)
+        pairs = _addend_pairs(addends, len(rows), single)
+        policy = self._policy
+        with self._reading():
+            known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
+            found = _core.search(
+                view=self._rows.view(),
+                traces=self._table,
+                queries=rows,
+                k=min(k, len(self)),
+                now=moment,
+                similarity_weight=float(similarity_weight),
+                vividness_weight=float(
+                    policy.vividness_weight if vividness_weight is None else vividness_weight
+                ),
+                recency_weight=float(
+                    policy.recency_weight if recency_weight is None else recency_weight
+                ),
+                tags=known,
+                unknown_tag=len(known) < len(wanted),
+                since=float(start),
+                until=float(end),
+                time_exempt=None if also is None else self._known_rows(also),
+                status=None if status is None else _STATUS[status],
+                allowed=None if allowed is None else self._known_rows(allowed),
+                addends=[self._addend_rows(ids, values) for ids, values in pairs],
+            )
+        return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
+
+    def cosines(self, queries: ArrayLike, ids: ArrayLike) -> NDArray[np.float64]:
+        """Cosine of each query to each memory, (m, n), by the one definition of similarity."""
+        rows = self._unit_rows(queries, "queries")
+        vectors = self.vectors(ids)
+        return np.array([[_core.inner_product(q, x) for x in vectors] for q in rows]).reshape(
+            len(rows), len(vectors)
+        )
+
+    def with_tags(self, tags: Sequence[str]) -> NDArray[np.int64]:
+        """Ids of the memories that have all of these tags, ascending."""
+        wanted = _one_tag_set(tags)
+        with self._reading():
+            known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
+            if len(known) < len(wanted):
+                return np.empty(0, np.int64)
+            return cast(NDArray[np.int64], self._export(self._table.rows_with_tags(known))["ids"])
+
+    def newest(self, tags: Sequence[str] = ()) -> int | None:
+        """Id of the memory created last among those that have all of these tags."""
+        wanted = _one_tag_set(tags)
+        with self._reading():
+            known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
+            if len(known) < len(wanted):
+                return None
+            row = self._table.newest_with_tags(known)
+            if row is None:
+                return None
+            return int(self._export(np.array([row], np.int64))["ids"][0])
+
+    # -- what changes strength -------------------------------------------------------------------
+
+    def touch(self, ids: ArrayLike, now: Time) -> None:
+        """Access: strengthens memories (at most once an hour each) and counts it.
+
+        A repeated id counts once for each time it is given. Raises ``MemoryNotFound`` for an
+        unknown id; nothing is changed then. So do the calls below.
+        """
+        moment = to_seconds(now, "now")
+        wanted = to_ids(ids)
+        with self._writing():
+            self._table.touch(self._rows_of(wanted), self._at(moment))
+
+    def suppress(
+        self, accessed: ArrayLike, related: ArrayLike | None = None, *, now: Time
+    ) -> NDArray[np.int64]:
+        """Retrieval-induced forgetting of what is close to accessed memories.
+
+        Parameters
+        ----------
+        accessed : ids that were accessed; never suppressed here
+        related : ids that may be suppressed; by default all memories
+        now : time
+
+        Returns
+        -------
+        int64 array
+            Ids whose strength moved, ascending.
+        """
+        moment = to_seconds(now, "now")
+        accessed = to_ids(accessed, "accessed")
+        others = None if related is None else to_ids(related, "related")
+        with self._writing():
+            moved = _core.suppress(
+                self._rows.view(),
+                self._table,
+                self._rows_of(accessed),
+                None if others is None else self._rows_of(others),
+                self._at(moment),
+            )
+            return cast(NDArray[np.int64], self._export(moved)["ids"])
+
+    def complete(self, ids: ArrayLike, now: Time | None = None) -> None:
+        """Marks tasks as completed: unpins them and lowers their floors by one class.
+
+        ``now`` is by default the latest time that any call has named. Completing a completed task
+        changes nothing; what is not a task is a ``ValueError``.
+        """
+        moment = None if now is None else to_seconds(now, "now")
+        wanted = to_ids(ids)
+        with self._writing():
+            rows = self._rows_of(wanted)
+            status = self._export(rows)["status"]
+            if not status.all():
+                raise ValueError(f"memory {wanted[int(np.argmin(status))]} is not a task")
+            self._table.complete(rows, self._at(self._latest if moment is None else moment))
+
+    def pin(self, ids: ArrayLike, *, now: Time) -> None:
+        """Pins memories: vividness 1, exempt from decay and suppression."""
+        moment = to_seconds(now, "now")
+        wanted = to_ids(ids)
+        with self._writing():
+            self._table.pin(self._rows_of(wanted), self._at(moment))
+
+    def unpin(self, ids: ArrayLike, *, now: Time) -> None:
+        """Ends the pinning; decay starts again at ``now``."""
+        moment = to_seconds(now, "now")
+        wanted = to_ids(ids)
+        with self._writing():
+            self._table.unpin(self._rows_of(wanted), self._at(moment))
+
+    def decay(self, now: Time) -> None:
+        """Re-anchors every memory at ``now``. It changes no vividness: decay is derived on read."""
+        moment = to_seconds(now, "now")
+        with self._writing():
+            self._table.materialize_decay(self._at(moment))
+
+    def set_policy(self, policy: Policy, *, now: Time) -> None:
+        """Other constants from ``now`` on; what the old ones did until then stays."""
+        moment = to_seconds(now, "now")
+        native = _core.Policy(**policy.to_dict())
+        with self._writing():
+            self._table.materialize_decay(self._at(moment))
+            self._table.set_policy(native)
+            self._policy = policy
+
+    # -- removing --------------------------------------------------------------------------------
+
+    def remove(self, ids: ArrayLike) -> int:
+        """Removes memories and overwrites their vectors; unknown ids are passed over.
+
+        Returns
+        -------
+        int
+            How many were removed. Their ids are never used again, every other id stays as it is.
+        """
+        wanted = np.unique(to_ids(ids))
+        with self._writing():
+            rows = self._table.find(wanted)
+            rows = rows[rows >= 0]
+            self._rows.view().clear(rows)
+            self._table.remove(rows)
+            tombstones = len(self._table) - self._table.live
+            if tombstones >= _COMPACT_AT and tombstones * 2 >= len(self._table):
+                self._compact()
+            return len(rows)
+
+    def compact(self) -> None:
+        """Gives the room of removed memories back. Ids do not change."""
+        with self._writing():
+            self._compact()
+
+    def _compact(self) -> None:
+        if self._table.live < len(self._table):
+            self._rows.keep(self._table.live_rows())
+            self._table.compact()
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def vividness(
+        self, ids: ArrayLike | None = None, *, now: Time, effective: bool = False
+    ) -> NDArray[np.float64]:
+        """Vividness at ``now`` of these memories (default: all, in ascending order of ids).
+
+        ``effective`` adds the task terms (Zeigarnik effect).
+        """
+        moment = to_seconds(now, "now")
+        wanted = None if ids is None else to_ids(ids)
+        with self._reading():
+            rows = self._table.live_rows() if wanted is None else self._rows_of(wanted)
+            return self._table.vividness(rows, moment, bool(effective))
+
+    def vectors(self, ids: ArrayLike) -> NDArray[np.float32]:
+        """Copies of the stored unit vectors, (n, dim) float32."""
+        wanted = to_ids(ids)
+        with self._reading():
+            return self._rows.view().read(self._rows_of(wanted))
+
+    def traces(self, ids: ArrayLike | None = None) -> dict[str, NDArray[Any]]:
+        """The columns of :meth:`state` for these memories (default: all)."""
+        wanted = None if ids is None else to_ids(ids)
+        with self._reading():
+            rows = self._table.live_rows() if wanted is None else self._rows_of(wanted)
+            return self._export(rows)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that makes up the engine, for :meth:`from_state`.
+
+        Returns
+        -------
+        dict
+            ``dim``, ``next_id``, ``latest`` (the latest time a call has named), ``policy`` (dict),
+            ``vectors`` (n, dim) float32, ``tags`` (list of n tuples of str), and columns of length
+            n: ``ids``, ``access_count`` int64; ``salience``, ``floor``, ``vividness`` with
+            ``vividness_time`` (its anchor), ``created``, ``last_access``,
+            ``last_strength_change`` (NaN: never), ``urgency`` (NaN: not a task) float64;
+            ``status`` uint8 (0 not a task, 1 open, 2 completed); ``pinned`` bool. Times are epoch
+            seconds.
+        """
+        with self._reading():
+            rows = self._table.live_rows()
+            tag_name = self._tags.name
+            return {
+                "dim": self.dim,
+                "next_id": self.next_id,
+                "latest": float(self._latest),
+                "policy": self._policy.to_dict(),
+                "vectors": self._rows.view().read(rows),
+                "tags": [tuple(map(tag_name, tags)) for tags in self._table.tags(rows)],
+                **self._export(rows),
+            }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Engine:
+        """An engine from :meth:`state`, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If columns do not fit together, ids do not ascend, a value is out of range or a vector
+            does not have unit norm within 1e-5.
+        """
+        dim = to_count(state["dim"], "dim")
+        engine = cls(dim, policy=Policy(**state["policy"]))
+        ids = to_ids(state["ids"])
+        vectors = np.ascontiguousarray(state["vectors"], dtype=np.float32)
+        if vectors.shape != (len(ids), dim):
+            raise ValueError(f"expected vectors of shape {(len(ids), dim)}, got {vectors.shape}")
+        columns = {
+            name: to_column(state[name], len(ids), name, dtype)
+            for name, dtype in _COLUMNS.items()
+            if name != "ids"
+        }
+        latest = float(state.get("latest", -np.inf))
+        tags = engine._tag_sets(state["tags"], len(ids))
+        engine._append_traces(len(ids), latest, columns, tags, ids)
+        engine._rows.append(vectors)
+        bad = engine._rows.view().first_row_not_unit(1e-5)
+        if bad < len(ids):
+            raise ValueError(f"vector {bad} does not have unit norm within 1e-5")
+        engine._table.next_id = to_count(state["next_id"], "next_id")
+        return engine
+
+    # -- within ----------------------------------------------------------------------------------
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreForked(
+                f"this engine belongs to process {self._pid}; a forked child must open its own"
+            )
+
+    def _reading(self) -> _core.SharedGuard:
+        self._require_own_process()
+        return self._lock.shared()
+
+    def _writing(self) -> _core.ExclusiveGuard:
+        self._require_own_process()
+        return self._lock.exclusive()
+
+    def _at(self, now: float) -> float:
+        self._latest = max(self._latest, now)
+        return now
+
+    def _export(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        return self._table.export(rows)
+
+    def _rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows = self._table.find(ids)
+        if len(rows) and rows.min() < 0:
+            raise MemoryNotFound(f"no memory has the id {ids[int(np.argmin(rows))]}")
+        return rows
+
+    def _known_rows(self, ids: ArrayLike) -> NDArray[np.int64]:
+        rows = np.unique(self._table.find(to_ids(ids)))
+        return rows[rows >= 0]
+
+    def _addend_rows(
+        self, ids: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        rows = self._table.find(ids)
+        order = np.argsort(rows, kind="stable")
+        order = order[rows[order] >= 0]
+        return rows[order], values[order]
+
+    def _unit_rows(self, vectors: ArrayLike, name: str) -> NDArray[np.float32]:
+        array = np.asarray(vectors)
+        if array.ndim == 1:
+            array = array[None, :]
+        if array.ndim != 2:
+            raise ValueError(f"{name} must have 1 or 2 dimensions, got shape {array.shape}")
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
+        if array.shape[1] != self.dim:
+            raise DimensionMismatch(
+                f"{name} must have {self.dim} dimensions, as this engine has, got {array.shape[1]}"
+            )
+        if array.dtype != np.float32:
+            array = _to_float32(array)
+        rows, good = _core.normalize_rows(np.ascontiguousarray(array))
+        if good < len(rows):
+            raise ValueError(
+                f"row {good} of {name} has no direction: expected finite values that are not all "
+                "zero"
+            )
+        return rows
+
+    def _tag_sets(self, tags: Iterable[Any] | None, count: int) -> list[tuple[str, ...]]:
+        if tags is None:
+            return []
+        if isinstance(tags, (str, bytes)):
+            raise TypeError(f"tags must be a sequence of strings, got {tags!r:.80}")
+        given = list(tags)
+        if all(isinstance(tag, str) for tag in given):
+            return [_one_tag_set(given)] * count
+        if len(given) != count:
+            raise ValueError(f"expected {count} tag sets, got {len(given)}")
+        return [_one_tag_set(each) for each in given]
+
+
+def _one_tag_set(tags: Iterable[Any]) -> tuple[str, ...]:
+    if isinstance(tags, (str, bytes)):
+        raise TypeError(f"tags must be a sequence of strings, got {tags!r:.80}")
+    names = tuple(dict.fromkeys(tags))
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"a tag must be a str, got {type(name).__name__} {name!r:.80}")
+        if not name:
+            raise ValueError("a tag must not be empty")
+    return names
+
+
+def _to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
+    # Values beyond float32 are scaled, row by row, before they are rounded to it; a row that is
+    # not finite stays so and is refused where rows are normalised.
+    wide = array.astype(np.float64)
+    largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
+    scale = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+    return (wide / scale).astype(np.float32)
+
+
+def _addend_pairs(
+    addends: Any, queries: int, single: bool
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    if addends is None:
+        return []
+    given = [addends] if single else list(addends)
+    if len(given) != queries:
+        raise ValueError(f"expected one (ids, values) pair for each of {queries} queries")
+    pairs = []
+    for ids, values in given:
+        exact = to_ids(ids, "addend ids")
+        if len(np.unique(exact)) != len(exact):
+            raise ValueError("addend ids must not repeat")
+        column = to_column(values, len(exact), "addend values")
+        if not np.isfinite(column).all():
+            raise ValueError("addend values must be finite")
+        pairs.append((exact, column))
+    return pairs

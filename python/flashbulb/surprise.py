@@ -1,0 +1,286 @@
+"""Surprise: how unusual an event is against what the stream has shown, by Welford statistics."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flashbulb import _core
+from flashbulb._time import Time, to_seconds
+from flashbulb.engine import Engine
+from flashbulb.errors import DimensionMismatch
+from flashbulb.policy import Policy
+
+__all__ = ["Surprise", "SurpriseDetector", "SurpriseMode", "standard_score"]
+
+SurpriseMode = Literal["centroid", "neighbours"]
+
+_SECONDS_PER_DAY = 86_400.0
+
+# Distances of float32 unit vectors are no finer than this: a stream of equal texts has a standard
+# deviation of rounding errors, in which the next rounding error would look like an event.
+_SMALLEST_SD = 1e-6
+
+
+class Surprise(NamedTuple):
+    """What one event is against the stream before it."""
+
+    z: float
+    """The score that the policy's threshold applies to; 0 while there are no statistics."""
+    raw_z: float
+    """(distance - mean) / sd of the distances so far."""
+    distance: float
+    """L2 distance to the centroid, or mean L2 distance to the nearest memories, in [0, 2]."""
+    temporal: float
+    """Temporal novelty T of the tags, in [0, 1]."""
+    importance: float
+    """0.6 · sigmoid(z) + 0.4 · T, with the policy's weights, in [0, 1]."""
+
+
+def standard_score(value: float, moments: _core.Moments, relative_sd_floor: float = 0.0) -> float:
+    """z = (value - mean) / sd of a stream; 0 before it has two values.
+
+    The standard deviation (of the sample, n - 1) counts as at least ``relative_sd_floor`` times
+    the mean, and at least 1e-6.
+    """
+    if moments.count < 2:
+        return 0.0
+    sd = max(math.sqrt(moments.variance), relative_sd_floor * abs(moments.mean), _SMALLEST_SD)
+    return (value - moments.mean) / sd
+
+
+class SurpriseDetector:
+    """Surprise of a stream of unit vectors with tags.
+
+    Parameters
+    ----------
+    mode : {"centroid", "neighbours"}
+        Whether the distance is that to the running centroid of the stream, or the mean distance to
+        the nearest memories (``policy.surprise_neighbours`` of them).
+    policy : Policy
+    engine : Engine, optional
+        Holds the memories for mode ``neighbours``, and whoever owns it adds them. Without one the
+        detector keeps the vectors of the stream itself.
+
+    Notes
+    -----
+    An event is scored *before* it enters the statistics. Not synchronised.
+    """
+
+    def __init__(
+        self,
+        mode: SurpriseMode = "centroid",
+        *,
+        policy: Policy | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        if mode not in ("centroid", "neighbours"):
+            raise ValueError(f"mode must be 'centroid' or 'neighbours', got {mode!r}")
+        self.mode: SurpriseMode = mode
+        self.policy = Policy() if policy is None else policy
+        self.last_seen: dict[str, float] = {}
+        """Epoch seconds of the last event with each tag."""
+        self._moments = _core.Moments()
+        self._centroid: _core.Centroid | None = None
+        self._engine = engine
+        self._own_engine = False
+        # Vectors of a trial (see copy) that its engine does not have yet.
+        self._pending: list[NDArray[np.float32]] | None = None
+
+    @property
+    def samples(self) -> int:
+        """How many distances the statistics hold."""
+        return self._moments.count
+
+    def score(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> Surprise:
+        """Surprise of an event; changes nothing.
+
+        Parameters
+        ----------
+        vector : (dim,) array of floats
+            Normalised to unit length here.
+        tags : sequence of str
+        now : time
+
+        Raises
+        ------
+        ValueError
+            If the vector is not finite or zero.
+        DimensionMismatch
+            If it has another number of dimensions than the ones before.
+        """
+        moment = to_seconds(now, "now")
+        distance = self._distance(self._unit(vector))
+        raw_z = (
+            0.0
+            if distance is None
+            else standard_score(distance, self._moments, self.policy.surprise_relative_sd_floor)
+        )
+        temporal = self._temporal_novelty(tags, moment)
+        importance = (
+            self.policy.importance_surprise_weight * _sigmoid(raw_z)
+            + self.policy.importance_novelty_weight * temporal
+        )
+        return Surprise(raw_z, raw_z, distance or 0.0, temporal, min(importance, 1.0))
+
+    def update(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> None:
+        """Takes an event into the statistics."""
+        moment = to_seconds(now, "now")
+        vector = self._unit(vector)
+        distance = self._distance(vector)
+        if distance is not None:
+            self._moments.update(distance)
+        if self.mode == "centroid":
+            if self._centroid is None:
+                self._centroid = _core.Centroid(len(vector))
+            self._centroid.update(vector)
+        elif self._engine is None or self._own_engine:
+            if self._engine is None:
+                self._engine, self._own_engine = Engine(len(vector), policy=self.policy), True
+            self._engine.add(vector, now=moment)
+        elif self._pending is not None:
+            self._pending.append(vector)
+        for tag in tags:
+            self.last_seen[tag] = max(moment, self.last_seen.get(tag, -math.inf))
+
+    def observe(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> Surprise:
+        """Scores an event, then takes it into the statistics."""
+        surprise = self.score(vector, tags, now)
+        self.update(vector, tags, now)
+        return surprise
+
+    def is_flashbulb(self, surprise: Surprise) -> bool:
+        """Whether it lies beyond the threshold of a stream that has enough samples."""
+        return self._has_enough() and surprise.z >= self.policy.surprise_threshold
+
+    def salience(self, surprise: Surprise) -> float:
+        """What surprise alone contributes to salience: ``min(m · g(z), 0.5)``.
+
+        ``g`` rises linearly from 0 to 1 over the last unit of z before the threshold.
+        """
+        if not self._has_enough():
+            return 0.0
+        nearness = min(max(surprise.z - (self.policy.surprise_threshold - 1.0), 0.0), 1.0)
+        importance = 1.0 if self.is_flashbulb(surprise) else surprise.importance
+        return min(importance * nearness, self.policy.surprise_max_salience)
+
+    def copy(self) -> SurpriseDetector:
+        """A trial that can be updated event by event and dropped if storing them fails.
+
+        It takes every vector that this detector has seen to be in the shared engine by now.
+        """
+        twin = SurpriseDetector(self.mode, policy=self.policy, engine=self._engine)
+        if self._own_engine and self._engine is not None:
+            twin._engine, twin._own_engine = Engine.from_state(self._engine.state()), True
+        twin.last_seen = dict(self.last_seen)
+        twin._moments = self._moments.copy()
+        twin._centroid = None if self._centroid is None else self._centroid.copy()
+        twin._pending = []
+        return twin
+
+    def state(self) -> bytes:
+        """The statistics, exactly; ``last_seen`` and the memories are kept by the caller."""
+        centroid = self._centroid
+        header: dict[str, Any] = {
+            "mode": self.mode,
+            "moments": [self._moments.count, self._moments.mean, self._moments.m2],
+            "centroid": None if centroid is None else [centroid.count, centroid.dim],
+        }
+        parts = [json.dumps(header).encode(), b"\n"]
+        if centroid is not None:
+            parts += [centroid.mean.astype("<f8").tobytes(), centroid.m2.astype("<f8").tobytes()]
+        return b"".join(parts)
+
+    @classmethod
+    def from_state(
+        cls,
+        data: bytes,
+        *,
+        last_seen: Mapping[str, float],
+        policy: Policy | None = None,
+        engine: Engine | None = None,
+    ) -> SurpriseDetector:
+        """A detector from :meth:`state`.
+
+        Raises
+        ------
+        ValueError
+            If the data are not the state of a detector.
+        """
+        head, separator, tail = data.partition(b"\n")
+        try:
+            header = json.loads(head)
+            detector = cls(header["mode"], policy=policy, engine=engine)
+            detector._moments = _core.Moments(*header["moments"])
+            if header["centroid"] is not None:
+                count, dim = header["centroid"]
+                values = np.frombuffer(tail, "<f8")
+                if len(values) != 2 * dim:
+                    raise ValueError(f"expected {2 * dim} values, got {len(values)}")
+                detector._centroid = _core.Centroid(
+                    count, values[:dim].tolist(), values[dim:].tolist()
+                )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not the state of a surprise detector: {error}") from error
+        if not separator:
+            raise ValueError("not the state of a surprise detector: it is cut short")
+        detector.last_seen = dict(last_seen)
+        return detector
+
+    # -- within ----------------------------------------------------------------------------------
+
+    def _has_enough(self) -> bool:
+        return self._moments.count >= self.policy.surprise_min_samples
+
+    def _unit(self, vector: ArrayLike) -> NDArray[np.float32]:
+        row = np.ascontiguousarray(vector, dtype=np.float32)
+        if row.ndim != 1:
+            raise ValueError(f"vector must have one dimension, got shape {row.shape}")
+        known = self._centroid or (self._engine if self.mode == "neighbours" else None)
+        if known is not None and len(row) != known.dim:
+            raise DimensionMismatch(f"vector must have {known.dim} dimensions, got {len(row)}")
+        rows, good = _core.normalize_rows(row[None, :])
+        if not good:
+            raise ValueError("vector must be finite and not all zero")
+        unit: NDArray[np.float32] = rows[0]
+        return unit
+
+    def _distance(self, vector: NDArray[np.float32]) -> float | None:
+        """Distance to what was seen before; None if that is nothing."""
+        if self.mode == "centroid":
+            if self._centroid is None or self._centroid.count == 0:
+                return None
+            return self._centroid.distance(vector)
+        nearest = self.policy.surprise_neighbours
+        cosines: NDArray[np.float64] = np.empty(0)
+        if self._engine is not None and len(self._engine):
+            cosines = self._engine.search(
+                vector, nearest, now=0.0, vividness_weight=0.0, recency_weight=0.0
+            ).cosines
+        if self._pending:
+            own = np.array([_core.inner_product(vector, other) for other in self._pending])
+            cosines = np.sort(np.concatenate([cosines, own]))[::-1][:nearest]
+        if not len(cosines):
+            return None
+        # |a - b|^2 = 2 - 2 cos(a, b) for unit vectors
+        return float(np.mean(np.sqrt(np.maximum(2.0 - 2.0 * cosines, 0.0))))
+
+    def _temporal_novelty(self, tags: Sequence[str], now: float) -> float:
+        distinct = tuple(dict.fromkeys(tags))
+        if not distinct:
+            return 0.0
+        scale = self.policy.novelty_days * _SECONDS_PER_DAY
+        total = 0.0
+        for tag in distinct:
+            seen = self.last_seen.get(tag)
+            total += 1.0 if seen is None else -math.expm1(-max(now - seen, 0.0) / scale)
+        return total / len(distinct)
+
+
+def _sigmoid(z: float) -> float:
+    return 1.0 / (1.0 + math.exp(-z)) if z >= 0 else math.exp(z) / (1.0 + math.exp(z))
