@@ -14,7 +14,9 @@ SLOTS: dict[str, str] = {
     "a colleague|my best friend|Maria|David|Aisha|Chen|Olga|Tom|Priya|Ahmed|Sofia|Lucas|Hannah|"
     "my daughter|my son|my cousin|my uncle|my roommate|my therapist|the landlord|my dentist|Ben|"
     "the babysitter|my niece|Emma|Jack|Fatima|Kenji|my fiancé|our teacher|Dr. Lee|Nina|Carlos",
-    "place": "Paris|Tokyo|the lake|Berlin|the mountains|Chicago|the beach|Nairobi|Rome|a small town|"
+    "place": "Paris|Tokyo|the lake|Berlin|the mountains|Chicago|the beach|Nairobi|Rome|"
+    "a small town|"
+    ""
     "Mexico City|the countryside|Toronto|Lisbon|Sydney|the airport|the library|the park|Mumbai|"
     "the farmers market|Barcelona|New York|San Francisco|London|Seoul|the community center|Iceland|"
     "the hospital|the old town|the national park|Vienna|Boston|Cairo|Istanbul|the museum|Denver",
@@ -24,18 +26,23 @@ SLOTS: dict[str, str] = {
     "board games|calligraphy|skiing|the violin|martial arts|reading mystery novels|camping|soccer",
     "food": "sushi|pasta|spicy curry|dark chocolate|tacos|mango ice cream|pancakes|ramen|salad|"
     "grilled salmon|peanut butter|black coffee|green tea|oat milk|pizza|dumplings|lasagna|hummus|"
-    "strawberries|mushroom soup|cheesecake|fried rice|avocado toast|shrimp|gluten free bread|bagels",
+    "strawberries|mushroom soup|cheesecake|fried rice|avocado toast|shrimp|gluten free bread|"
+    "bagels",
     "allergy": "peanuts|shellfish|penicillin|pollen|lactose|gluten|bee stings|cats|eggs|dust|latex",
     "pet": "dog|cat|puppy|parrot|rabbit|hamster|golden retriever|kitten|turtle|horse|guinea pig",
     "petname": "Luna|Max|Biscuit|Oliver|Pepper|Bruno|Coco|Rex|Misty|Toby|Shadow|Daisy",
-    "job": "nurse|software engineer|teacher|carpenter|lawyer|data analyst|chef|electrician|designer|"
+    "job": "nurse|software engineer|teacher|carpenter|lawyer|data analyst|chef|electrician|"
+    "designer|"
+    ""
     "accountant|journalist|pilot|pharmacist|social worker|product manager|firefighter|musician|"
     "veterinarian|research scientist|sales manager|truck driver|architect|photographer|counselor",
     "feeling": "happy|anxious|exhausted|proud|lonely|excited|grateful|overwhelmed|calm|frustrated|"
-    "sad|relieved|nervous|hopeful|inspired|angry|bored|scared|confident|disappointed|jealous|amazed",
+    "sad|relieved|nervous|hopeful|inspired|angry|bored|scared|confident|disappointed|jealous|"
+    "amazed",
     "event": "wedding|birthday party|job interview|marathon|graduation|concert|family reunion|"
     "charity run|baby shower|surgery|exam|road trip|art show|funeral|promotion|moving day|picnic|"
-    "pride parade|book club|camping trip|dance recital|housewarming|anniversary|school play|festival",
+    "pride parade|book club|camping trip|dance recital|housewarming|anniversary|school play|"
+    "festival",
     "time": "yesterday|last week|this morning|tomorrow|next month|on Friday|two years ago|tonight|"
     "in 2019|last summer|on March 3|at 5 pm|every Tuesday|over the weekend|in December|on Monday|"
     "back in college|during the holidays|a few days ago|at noon|since January|when I was a child",
@@ -44,15 +51,22 @@ SLOTS: dict[str, str] = {
     "mail server|billing job|mobile app|staging cluster|DNS|load balancer|message queue|cache|"
     "authentication service|backup job|data pipeline|web server|Kubernetes cluster|CI runner|VPN|"
     "Redis node|Kafka broker|Postgres replica|object storage|monitoring agent|notification service",
-    "failure": "is down|returns 500 errors|is extremely slow|times out|crashed|lost data|is offline|"
+    "failure": "is down|returns 500 errors|is extremely slow|times out|crashed|lost data|"
+    "is offline|"
+    ""
     "ran out of memory|ran out of disk space|rejects every request|is stuck in a restart loop|"
     "leaks connections|shows stale results|was compromised|cannot be reached|is overloaded|"
-    "fails its health check|drops messages|is throttled|corrupted a file|has an expired certificate",
-    "recovery": "is back to normal|was restored from backup|has been fixed|recovered after a restart|"
+    "fails its health check|drops messages|is throttled|corrupted a file|"
+    "has an expired certificate",
+    "recovery": "is back to normal|was restored from backup|has been fixed|"
+    "recovered after a restart|"
+    ""
     "is resolved|was rolled back|is stable again|was patched|is healthy|has been mitigated",
     "team": "the on-call engineer|the security team|support|the database team|operations|finance|"
     "the legal department|marketing|the product team|our vendor|the customer|QA|human resources",
-    "secret": "customer data|passwords|credit card numbers|API keys|medical records|email addresses|"
+    "secret": "customer data|passwords|credit card numbers|API keys|medical records|"
+    "email addresses|"
+    ""
     "payroll files|private keys|access tokens|source code|chat logs|social security numbers",
     "product": "laptop|headphones|subscription|sofa|coffee machine|router|phone|printer|jacket|"
     "gift card|air fryer|monitor|bicycle|washing machine|camera|keyboard|tablet|vacuum cleaner",
@@ -69,11 +83,14 @@ SLOTS: dict[str, str] = {
     "book flights|send the invoice|review the pull request|rotate the keys|upgrade the library|"
     "order groceries|fix the leaking tap|write the unit tests|file the tax return|migrate the data|"
     "prepare the slides|pick up the kids|schedule a dentist appointment|update the documentation",
-    "topic": "climate change|politics|machine learning|parenting|adoption|mental health|the economy|"
+    "topic": "climate change|politics|machine learning|parenting|adoption|mental health|"
+    "the economy|"
+    ""
     "space travel|religion|classic movies|football|education|immigration|jazz|history|cooking|art|"
     "LGBTQ rights|women's rights|poetry|philosophy|gene therapy|electric cars|startups|travel",
     "thing": "book|necklace|recipe|photo|letter|painting|song|movie|poem|bowl|sweater|map|podcast",
-    "weather": "rain|snow|a heat wave|thunderstorms|fog|strong wind|sunshine|a hurricane|hail|frost",
+    "weather": "rain|snow|a heat wave|thunderstorms|fog|strong wind|sunshine|a hurricane|hail|"
+    "frost",
     "object": "car|bike|wallet|umbrella|passport|house keys|backpack|glasses|fridge|heater|roof|"
     "kitchen sink|garage door|old piano|motorcycle|boat|garden fence|smoke detector|front door",
 }
@@ -98,9 +115,11 @@ My {body} hurts after {hobby}.|{person} was diagnosed with {illness} {time}.
 The doctor says it is {illness}, I should rest.|I take medication for {illness} every morning.
 Remind me to {task} {time}.|Did you {task}?|I still need to {task}.|{person} promised to {task}.
 Please {task} before {time}.|The task to {task} is done.|Don't forget: {task}!|to do: {task}
-User prefers {setting}.|I'd rather have {setting}.|Please turn off {setting}.|Enable {setting} for me.
+User prefers {setting}.|I'd rather have {setting}.|Please turn off {setting}.
+Enable {setting} for me.
 How do I change {setting}?|Actually, I no longer want {setting}.|What settings does the user like?
-The {service} {failure}.|CRITICAL: the {service} {failure}, users are affected.|{service} {recovery}.
+The {service} {failure}.|CRITICAL: the {service} {failure}, users are affected.
+{service} {recovery}.
 Incident: {service} {failure} since {time}.|The {service} {failure} again, please page {team}.
 Is the {service} still having problems?|Which outages are unresolved?|Why did the {service} fail?
 {team} is investigating why the {service} {failure}.|False alarm, the {service} was never down.
@@ -114,7 +133,8 @@ Can I return the {product}?|Your refund of {amount} for the {product} has been i
 I was charged {amount} for a {product} I never bought.|How much does the {product} cost?
 Where is my order? The {product} should have come {time}.|Thanks, the {product} works now.
 Please cancel my {product} order.|The replacement {product} was shipped {time}.
-We spent {amount} on the {event}.|Rent went up by {amount} {time}.|Revenue grew {amount} this quarter.
+We spent {amount} on the {event}.|Rent went up by {amount} {time}.
+Revenue grew {amount} this quarter.
 The budget for {topic} is {amount}.|{team} approved {amount} for the {event}.
 There will be {weather} in {place} {time}.|The flight to {place} was cancelled due to {weather}.
 The {object} was stolen {time}.|I lost my {object} in {place}.|{person} repaired the {object}.

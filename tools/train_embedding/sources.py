@@ -23,7 +23,7 @@ _TAG = re.compile(r"<[^>]+>")
 
 
 def wordnet(folder: Path) -> Iterator[str]:
-    """Definitions, examples and "word: definition" lines of WordNet 3.0 (Debian package wordnet-base)."""
+    """Definitions, examples, "word: definition" lines of WordNet 3.0 (Debian: wordnet-base)."""
     for part in ("noun", "verb", "adj", "adv"):
         for line in (folder / f"data.{part}").read_text("utf-8").splitlines():
             if line.startswith("  ") or " | " not in line:

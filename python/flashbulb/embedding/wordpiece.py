@@ -176,6 +176,10 @@ class WordPiece:
         """Ids of a text, without ``[CLS]`` and ``[SEP]``."""
         return list(chain.from_iterable(map(self._cache.__getitem__, split_words(text))))
 
+    def wrapped(self, numbers: Sequence[int]) -> list[int]:
+        """Ids between ``[CLS]`` and ``[SEP]``, as a transformer expects them."""
+        return [self.vocabulary["[CLS]"], *numbers, self.vocabulary["[SEP]"]]
+
     def encode_blocks(self, text: str) -> Iterator[list[int]]:
         """As `encode`, in pieces of bounded size: for texts of many megabytes."""
         words = _iterate_words(text)
