@@ -1,0 +1,143 @@
+"""Words to classes: the vocabulary of a rule file, compiled to dictionaries.
+
+A class is one bit of an integer; a word's value is the set of its classes. Inflection is written
+out when the rules are loaded, typing errors are found through an index of deletions, so that
+looking a word up costs one dictionary access and, for a word never seen before, a few more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from .text import CJK
+
+__all__ = ["Lexicon", "Phrase", "inflect"]
+
+Phrase = tuple[tuple[str, ...], int]
+"""The words after the first one, and the classes of the whole."""
+
+_MIN_TYPO_LENGTH = 5
+_MAX_WORD_LENGTH = 18
+_MAX_CACHED_WORDS = 65_536
+
+
+def inflect(entry: str) -> list[str]:
+    """Write out one entry of a word list.
+
+    ``crash*`` is a regular verb (crash, crashes, crashed, crashing), ``server+`` a noun with its
+    plural; in a phrase the mark belongs to the word it follows. Anything else stands for itself.
+    """
+    marked = re.search(r"(\S+)([*+])", entry)
+    if marked is None:
+        return [entry]
+    stem, mark = marked.group(1), marked.group(2)
+    if stem.endswith(("s", "x", "z", "ch", "sh")):
+        third = stem + "es"
+    elif stem.endswith("y") and stem[-2:-1] not in "aeiou":
+        third = stem[:-1] + "ies"
+    else:
+        third = stem + "s"
+    forms = [stem, third]
+    if mark == "*":
+        if stem.endswith("y") and stem[-2:-1] not in "aeiou":
+            forms.append(stem[:-1] + "ied")
+        else:
+            forms.append(stem + ("d" if stem.endswith("e") else "ed"))
+        drops = stem.endswith("e") and not stem.endswith(("ee", "oe", "ye"))
+        forms.append((stem[:-1] if drops else stem) + "ing")
+    before, after = entry[: marked.start()], entry[marked.end() :]
+    return [rest for form in forms for rest in inflect(before + form + after)]
+
+
+class Lexicon:
+    """Classes of single words and phrases of one language.
+
+    Parameters
+    ----------
+    entries : mapping of str to int
+        Folded words and phrases with their class sets.
+    ordinary : iterable of str
+        Correct words that look like a misspelt entry ("random", "ransom"): never taken for one.
+    """
+
+    def __init__(self, entries: Mapping[str, int], ordinary: Iterable[str] = ()) -> None:
+        self.words: dict[str, int] = {}
+        self.phrases: dict[str, list[Phrase]] = {}
+        scripts: dict[str, int] = {}
+        for entry, classes in entries.items():
+            if re.search(f"[{CJK}]", entry):
+                scripts[entry] = classes
+                continue
+            first, *rest = entry.split()
+            if rest:
+                self.phrases.setdefault(first, []).append((tuple(rest), classes))
+                self.words.setdefault(first, 0)
+                for word in rest:
+                    self.words.setdefault(word, 0)
+            else:
+                self.words[entry] = self.words.get(entry, 0) | classes
+        for phrases in self.phrases.values():
+            phrases.sort(key=lambda phrase: -len(phrase[0]))
+        self.scripts = scripts
+        longest_first = sorted(scripts, key=len, reverse=True)
+        self.script_pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self._ordinary = frozenset(ordinary)
+        self._corrections = self._index_typos()
+        self._corrected: dict[str, str] = {}
+
+    def _index_typos(self) -> dict[str, list[str]]:
+        index: dict[str, list[str]] = {}
+        for word in self.words:
+            if not word.isalpha() or not word.isascii():
+                continue
+            if len(word) == _MIN_TYPO_LENGTH - 1:
+                # So short a word is only recognised with two neighbours swapped.
+                for i in range(len(word) - 1):
+                    index.setdefault(_swap(word, i), []).append(word)
+            elif _MIN_TYPO_LENGTH <= len(word) <= _MAX_WORD_LENGTH:
+                for i in range(len(word)):
+                    index.setdefault(word[:i] + word[i + 1 :], []).append(word)
+                index.setdefault(word, []).append(word)
+        return index
+
+    def correct(self, word: str) -> str:
+        """The entry that ``word`` misspells by one edit or swap; ``word`` itself if there is none.
+
+        The first letter is taken as right, or swapped with the second.
+        """
+        found = self._corrected.get(word)
+        if found is None:
+            found = self._search_correction(word)
+            if len(self._corrected) >= _MAX_CACHED_WORDS:
+                self._corrected.clear()
+            self._corrected[word] = found
+        return found
+
+    def _search_correction(self, word: str) -> str:
+        if word in self._ordinary or not word.isascii() or not word.isalpha():
+            return word
+        if not _MIN_TYPO_LENGTH - 1 <= len(word) <= _MAX_WORD_LENGTH + 1:
+            return word
+        variants = [word, *(word[:i] + word[i + 1 :] for i in range(len(word)))]
+        for variant in variants:
+            for entry in self._corrections.get(variant, ()):
+                if _one_edit_apart(word, entry):
+                    return entry
+        return word
+
+
+def _swap(word: str, i: int) -> str:
+    return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+
+
+def _one_edit_apart(word: str, entry: str) -> bool:
+    if len(word) == len(entry):
+        wrong = [i for i in range(len(word)) if word[i] != entry[i]]
+        if len(wrong) == 1:
+            return wrong[0] > 0 and len(entry) >= _MIN_TYPO_LENGTH
+        return len(wrong) == 2 and wrong[1] == wrong[0] + 1 and _swap(word, wrong[0]) == entry
+    if len(entry) < _MIN_TYPO_LENGTH or word[0] != entry[0]:
+        return False
+    long, short = (word, entry) if len(word) > len(entry) else (entry, word)
+    return any(long[:i] + long[i + 1 :] == short for i in range(1, len(long)))

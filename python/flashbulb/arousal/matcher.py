@@ -1,0 +1,340 @@
+"""Runs a rule set over a text: matches, scopes, score and confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+from .result import Evidence
+from .rules import Rule, RuleSet
+from .sentence import Sentence, sentences
+from .text import Folded
+
+__all__ = ["MAX_CHARACTERS", "RuleMatcher", "RuleScore"]
+
+MAX_CHARACTERS = 1_000_000
+"""Of a longer text the first and the last half of this are read."""
+
+BASE_SCORE = 0.05
+"""Score of a text in which no rule speaks."""
+
+_CORROBORATION = 0.01
+_MAX_CORROBORATION = 0.04
+_MAX_EVIDENCE = 16
+_MAX_MATCHES = 24
+"""Places at which one rule is tried in one segment."""
+
+_NEGATION_REACH = 7
+_RESOLUTION_BLOCK_REACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RuleScore:
+    """What the rules say about a text."""
+
+    score: float
+    confidence: float
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(slots=True)
+class _Finding:
+    """A rule that matched in a sentence, before the neighbouring sentences had their say."""
+
+    rule: Rule
+    start: int
+    end: int
+    scopes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _SentenceFindings:
+    findings: list[_Finding] = field(default_factory=list)
+    resolves: bool = False
+    drill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """The classes of the rule file that the scopes are made of."""
+
+    negator: int
+    postnegator: int
+    conditional: int
+    supposition: int
+    modal: int
+    inverted: int
+    mention: int
+    reporting: int
+    fiction: int
+    drill: int
+    planned: int
+    past: int
+    resolved: int
+    unresolving: int
+    asking: int
+    trial: int
+    quiet: int
+    harm: int
+
+
+class RuleMatcher:
+    """Scores texts with a rule set. Holds no state between texts."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.rules = rules
+        self._roles = _Roles(**{f.name: rules.classes.get(f.name, 0) for f in fields(_Roles)})
+
+    def score(self, text: str) -> RuleScore:
+        """Score one text; linear in its length up to ``MAX_CHARACTERS``."""
+        folded = Folded(text)
+        spans = [(0, folded.text)]
+        if len(folded.text) > MAX_CHARACTERS:
+            half = MAX_CHARACTERS // 2
+            spans = [(0, folded.text[:half]), (len(folded.text) - half, folded.text[-half:])]
+        found: list[tuple[float, int, int, _Finding]] = []
+        known = unknown = 0
+        for offset, part in spans:
+            previous = _SentenceFindings()
+            pending: list[_SentenceFindings] = []
+            for sentence in sentences(part, self.rules):
+                known += sentence.known
+                unknown += sentence.unknown
+                current = self._examine(sentence)
+                self._across(previous, current)
+                pending.append(previous)
+                previous = current
+            pending.append(previous)
+            for item in pending:
+                for finding in item.findings:
+                    weight = self._weight(finding)
+                    found.append((weight, finding.start + offset, finding.end + offset, finding))
+        found.sort(key=lambda entry: (-entry[0], entry[1]))
+        del found[_MAX_EVIDENCE:]
+        evidence = []
+        for weight, start, end, finding in found:
+            first, last = folded.origin(start, end)
+            evidence.append(
+                Evidence(first, last, text[first:last], finding.rule.name, weight, finding.scopes)
+            )
+        return _summarise(evidence, known, unknown)
+
+    def _weight(self, finding: _Finding) -> float:
+        weight = finding.rule.weight
+        caps = self.rules.caps
+        severe = weight >= 0.8
+        for scope in finding.scopes:
+            cap = caps[scope]
+            if scope in ("resolved", "past") and not severe:
+                # What was minor is nothing once it is over.
+                cap = min(cap, caps.get("resolved_minor", cap))
+            weight = min(weight, cap)
+        return weight
+
+    def _examine(self, sentence: Sentence) -> _SentenceFindings:
+        result = _SentenceFindings()
+        present = sentence.present
+        if present & self._roles.resolved:
+            result.resolves = any(True for _ in self._resolutions(sentence))
+        result.drill = bool(present & self._roles.drill) and sentence.segments[-1] == 0
+        if not present & self.rules.needed:
+            return result
+        segments: dict[int, list[int]] = {}
+        needed = self.rules.needed
+        for index, classes in enumerate(sentence.classes):
+            if classes & needed:
+                segments.setdefault(sentence.segments[index], []).append(index)
+        for segment, hot in segments.items():
+            union = 0
+            for index, classes in enumerate(sentence.classes):
+                if sentence.segments[index] == segment:
+                    union |= classes
+            for rule in self.rules.candidates(union):
+                best: _Finding | None = None
+                for match in self._matches(rule, sentence, hot):
+                    if rule.unless and self._silenced(rule, sentence, match):
+                        continue
+                    scopes = self._scopes(rule, sentence, match, union)
+                    start = min(sentence.starts[i] for i in match)
+                    end = max(sentence.ends[i] for i in match)
+                    finding = _Finding(rule, start, end, scopes)
+                    if best is None or self._weight(finding) > self._weight(best):
+                        best = finding
+                    if not scopes:
+                        break
+                if best is not None:
+                    result.findings.append(best)
+        return result
+
+    def _matches(self, rule: Rule, sentence: Sentence, hot: list[int]) -> Iterator[tuple[int, ...]]:
+        places = [[i for i in hot if sentence.classes[i] & part] for part in rule.parts]
+        clauses, positions = sentence.clauses, sentence.positions
+        left = _MAX_MATCHES
+
+        def extend(chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+            if len(chosen) == len(places):
+                yield chosen
+                return
+            for i in places[len(chosen)]:
+                if i in chosen or (rule.ordered and chosen and i < chosen[-1]):
+                    continue
+                span = [positions[j] for j in (*chosen, i)]
+                if max(span) - min(span) <= rule.within:
+                    yield from extend((*chosen, i))
+
+        for match in extend(()):
+            first = match[0]
+            if rule.start and first and clauses[first - 1] == clauses[first]:
+                continue
+            yield match
+            left -= 1
+            if not left:
+                return
+
+    @staticmethod
+    def _silenced(rule: Rule, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        touched = {sentence.clauses[i] for i in match}
+        return any(
+            value & rule.unless and sentence.clauses[i] in touched
+            for i, value in enumerate(sentence.classes)
+        )
+
+    def _scopes(
+        self, rule: Rule, sentence: Sentence, match: tuple[int, ...], present: int
+    ) -> tuple[str, ...]:
+        """The names of the scopes that this match stands in."""
+        scopes = []
+        if self._negates(sentence, match):
+            scopes.append("negated")
+        if self._hypothetical_in(sentence, match, present):
+            scopes.append("hypothetical")
+        if any(sentence.quoted[i] for i in match):
+            if present & self._roles.mention or not present & self._roles.reporting:
+                scopes.append("quoted")
+        elif self._precedes(sentence, match, self._roles.mention):
+            scopes.append("mentioned")
+        if present & self._roles.fiction:
+            scopes.append("fiction")
+        if present & self._roles.drill:
+            scopes.append("drill")
+        if present & self._roles.planned:
+            scopes.append("planned")
+        if present & self._roles.past:
+            scopes.append("past")
+        if self._resolves(sentence, match):
+            scopes.append("resolved")
+        if sentence.question and self._is_question(sentence, match):
+            scopes.append("question")
+        if rule.group == "technical":
+            if present & self._roles.trial:
+                scopes.append("trial")
+            if sentence.classes[0] & self._roles.quiet:
+                scopes.append("quiet_log")
+        return tuple(s for s in scopes if s in self.rules.caps and s not in rule.immune)
+
+    def _negates(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        classes, clauses, positions = sentence.classes, sentence.clauses, sentence.positions
+        own, focus = set(match), match[-1]
+        for index, value in enumerate(classes):
+            if value & self._roles.negator and index not in own and index not in sentence.used:
+                if (
+                    index < focus
+                    and clauses[index] == clauses[focus]
+                    and positions[focus] - positions[index] <= _NEGATION_REACH
+                ):
+                    return True
+            elif value & self._roles.postnegator and index not in own:
+                # "The breach never happened", and the whole segment before it.
+                if index > min(match) and sentence.segments[index] == sentence.segments[match[0]]:
+                    return True
+        return False
+
+    def _hypothetical_in(self, sentence: Sentence, match: tuple[int, ...], present: int) -> bool:
+        marks = self._roles.conditional | self._roles.supposition | self._roles.modal
+        if not present & (marks | self._roles.inverted):
+            return False
+        clauses, focus = sentence.clauses, match[-1]
+        for index, value in enumerate(sentence.classes):
+            if not value & marks or index in match or index > focus:
+                continue
+            if value & self._roles.supposition:
+                return True
+            if clauses[focus] == clauses[index]:
+                return True
+        # "Should the server fail, ..."
+        return bool(sentence.classes[0] & self._roles.inverted) and clauses[focus] == clauses[0]
+
+    def _precedes(self, sentence: Sentence, match: tuple[int, ...], wanted: int) -> bool:
+        first = min(match)
+        segment = sentence.segments[first]
+        return any(
+            sentence.classes[i] & wanted and sentence.segments[i] == segment for i in range(first)
+        )
+
+    def _resolutions(self, sentence: Sentence) -> Iterator[int]:
+        """Tokens that say that something is over, and not that it should be."""
+        blocks = self._roles.unresolving | self._roles.negator
+        for index, value in enumerate(sentence.classes):
+            if not value & self._roles.resolved:
+                continue
+            if not any(
+                sentence.classes[i] & blocks and sentence.clauses[i] == sentence.clauses[index]
+                for i in range(max(0, index - _RESOLUTION_BLOCK_REACH), index)
+            ):
+                yield index
+
+    def _resolves(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        """A resolution in the segment of the match, or in a later one ("... but is back")."""
+        segment = sentence.segments[match[0]]
+        return any(
+            sentence.segments[i] >= segment and i not in match
+            for i in self._resolutions(sentence)
+            if sentence.segments[i] == segment or self._only_resolution(sentence, i)
+        )
+
+    def _only_resolution(self, sentence: Sentence, index: int) -> bool:
+        segment = sentence.segments[index]
+        return not any(
+            sentence.segments[i] == segment and value & self._roles.harm
+            for i, value in enumerate(sentence.classes)
+        )
+
+    def _is_question(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        """A yes-no question asks whether it is so; "why is it down?" takes it for granted."""
+        first = sentence.classes[0]
+        return bool(first & self._roles.asking)
+
+    @staticmethod
+    def _across(previous: _SentenceFindings, current: _SentenceFindings) -> None:
+        """What a sentence does to the one before it, and a drill to the one after it."""
+        if current.resolves and not any(not f.scopes for f in current.findings):
+            for finding in previous.findings:
+                if "resolved" not in finding.rule.immune:
+                    finding.scopes += ("resolved",)
+        if current.drill or previous.drill:
+            for finding in (*previous.findings, *current.findings):
+                if "drill" not in finding.scopes and "drill" not in finding.rule.immune:
+                    finding.scopes += ("drill",)
+
+
+def _summarise(evidence: list[Evidence], known: int, unknown: int) -> RuleScore:
+    share = known / (known + unknown) if known + unknown else 0.0
+    if not evidence or evidence[0].weight <= BASE_SCORE:
+        # Nothing spoke: as sure as the words are familiar.
+        return RuleScore(BASE_SCORE, round(0.3 + 0.6 * share, 3), tuple(evidence))
+    best = evidence[0]
+    supporters = {e.rule for e in evidence[1:] if not e.scopes and e.weight >= 0.5} - {best.rule}
+    score = min(1.0, best.weight + min(_MAX_CORROBORATION, _CORROBORATION * len(supporters)))
+    if best.weight < 0.8:
+        # Support never lifts a text over a threshold.
+        score = min(score, 0.79) if best.weight >= 0.5 else min(score, 0.49)
+    scoped = any(e.scopes for e in evidence)
+    if scoped and not best.scopes:
+        confidence = 0.65
+    elif best.scopes:
+        confidence = 0.6
+    elif score >= 0.8:
+        confidence = 0.9
+    else:
+        confidence = 0.6 if score >= 0.5 else 0.5
+    return RuleScore(score, confidence, tuple(evidence))

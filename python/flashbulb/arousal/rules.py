@@ -1,0 +1,232 @@
+"""The rules: a file of word classes, patterns over them and scopes, and the engine that runs it.
+
+A text is cut into sentences, each sentence into tokens with classes. A rule names two or three
+classes that must lie close together ("system" and "down"), in one segment: the stretch between
+two contrasts ("but", "except", ";"). A scope (negated, resolved, quoted ...) caps what the rule
+is worth. The score is that of the strongest evidence, so that length does not matter.
+
+Everything is linear in the length of the text: segments have a bounded length, and so has the
+work on each.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from .lexicon import Lexicon, inflect
+from .text import fold
+
+# The standard library has it from Python 3.11 on.
+_toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+__all__ = ["Rule", "RuleSet"]
+
+_RULE_FIELDS = {
+    "name",
+    "weight",
+    "parts",
+    "within",
+    "ordered",
+    "start",
+    "unless",
+    "group",
+    "immune",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Classes that mean something when they stand together."""
+
+    name: str
+    weight: float
+    parts: tuple[int, ...]
+    """A class set each; a token of any of its classes will do."""
+    within: int = 8
+    """Largest distance in tokens between the first and the last part."""
+    ordered: bool = False
+    """The parts must come in this order."""
+    start: bool = False
+    """The first part must be the first word of its clause."""
+    unless: int = 0
+    """Classes that silence the rule in a clause it touches."""
+    group: str = "fact"
+    """technical, person or fact: some scopes only know some groups."""
+    immune: frozenset[str] = frozenset()
+    """Scopes that do not touch this rule."""
+
+    @property
+    def needed(self) -> int:
+        """Every class that some part asks for."""
+        union = 0
+        for part in self.parts:
+            union |= part
+        return union
+
+
+class RuleSet:
+    """A compiled rule file; immutable, and safe to share between threads.
+
+    Parameters
+    ----------
+    document : mapping
+        A parsed rule file; see the comments in ``data/rules.toml`` for its form.
+    ordinary : iterable of str
+        Correct words that must not be taken for a misspelt word of the file.
+
+    Raises
+    ------
+    ValueError
+        When the document names an unknown class, scope or field, or a number is out of range.
+    """
+
+    def __init__(self, document: Mapping[str, Any], ordinary: frozenset[str] = frozenset()) -> None:
+        words: Mapping[str, Mapping[str, str]] = document.get("words", {})
+        if "en" not in words:
+            raise ValueError("a rule file needs the table [words.en]")
+        names = sorted({name for table in words.values() for name in table})
+        self.classes: dict[str, int] = {name: 1 << i for i, name in enumerate(names)}
+        self.caps: dict[str, float] = {
+            name: _unit(value, f"scopes.{name}")
+            for name, value in document.get("scopes", {}).items()
+        }
+        self.rules: tuple[Rule, ...] = tuple(
+            self._rule(entry) for entry in document.get("rule", [])
+        )
+        self.needed = 0
+        for rule in self.rules:
+            self.needed |= rule.needed
+        self.lexicons, self.languages = self._lexicons(
+            words, document.get("languages", {}), ordinary
+        )
+        self._candidates: dict[int, tuple[Rule, ...]] = {}
+
+    @classmethod
+    def load(cls, path: str | Path) -> RuleSet:
+        """Read a rule file.
+
+        Raises
+        ------
+        OSError, ValueError
+            When it cannot be read, is no TOML, or is no rule file.
+        """
+        return cls(_toml.loads(Path(path).read_text(encoding="utf-8")), _ordinary_words())
+
+    @classmethod
+    def default(cls) -> RuleSet:
+        """The rules that come with Flashbulb."""
+        text = _data_file("rules.toml")
+        return cls(_toml.loads(text), _ordinary_words())
+
+    def class_set(self, names: str) -> int:
+        """The class set of ``"system|device"``; a name in no table is an error."""
+        union = 0
+        for name in names.split("|"):
+            if name not in self.classes:
+                raise ValueError(f"unknown word class {name!r} in the rule file")
+            union |= self.classes[name]
+        return union
+
+    def candidates(self, present: int) -> tuple[Rule, ...]:
+        """The rules whose parts are all found among the classes ``present``."""
+        found = self._candidates.get(present)
+        if found is None:
+            found = tuple(rule for rule in self.rules if all(part & present for part in rule.parts))
+            if len(self._candidates) >= 4096:
+                self._candidates.clear()
+            self._candidates[present] = found
+        return found
+
+    def _rule(self, entry: Mapping[str, Any]) -> Rule:
+        name = entry.get("name", "?")
+        unknown = set(entry) - _RULE_FIELDS
+        if unknown:
+            raise ValueError(f"rule {name!r} has unknown fields {sorted(unknown)}")
+        if not entry.get("parts"):
+            raise ValueError(f"rule {name!r} needs at least one part")
+        immune = frozenset(entry.get("immune", ()))
+        if immune - set(self.caps):
+            raise ValueError(f"rule {name!r}: unknown scopes {sorted(immune - set(self.caps))}")
+        unless = entry.get("unless", [])
+        return Rule(
+            name=name,
+            weight=_unit(entry.get("weight"), f"weight of rule {name!r}"),
+            parts=tuple(self.class_set(part) for part in entry["parts"]),
+            within=int(entry.get("within", 8)),
+            ordered=bool(entry.get("ordered", False)),
+            start=bool(entry.get("start", False)),
+            unless=self.class_set("|".join(unless)) if unless else 0,
+            group=entry.get("group", "fact"),
+            immune=immune,
+        )
+
+    def _lexicons(
+        self,
+        words: Mapping[str, Mapping[str, str]],
+        languages: Mapping[str, str],
+        ordinary: frozenset[str],
+    ) -> tuple[list[Lexicon], dict[str, int]]:
+        """One lexicon per language (English first), and the words that tell languages apart."""
+        english = self._entries(words["en"]) | self._entries(words.get("cjk", {}))
+        lexicons = [Lexicon(english, ordinary)]
+        hints: dict[str, int] = {}
+        for name, table in words.items():
+            if name in ("en", "cjk"):
+                continue
+            signs = set(fold(languages.get(name, "")).replace(",", " ").split())
+            if not signs:
+                raise ValueError(f"[words.{name}] needs its common words in [languages]")
+            own = self._entries(table)
+            # A common word of the language hides the English word it looks like ("die", "son").
+            shared = {e: c for e, c in english.items() if e.split()[0] not in signs}
+            lexicons.append(Lexicon(dict.fromkeys(signs, 0) | shared | own))
+            for sign in signs:
+                hints[sign] = hints.get(sign, 0) | (1 << (8 * (len(lexicons) - 1)))
+        return lexicons, hints
+
+    def _entries(self, table: Mapping[str, str]) -> dict[str, int]:
+        entries: dict[str, int] = {}
+        for name, listing in table.items():
+            bit = self.classes[name]
+            for raw in re.split(r"[,\n]", listing):
+                entry = " ".join(fold(raw).replace("-", " ").split())
+                if entry:
+                    for form in inflect(entry):
+                        entries[form] = entries.get(form, 0) | bit
+        return entries
+
+
+def _unit(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{what} must be a number in [0, 1], got {value!r}")
+    return float(value)
+
+
+def _data_file(name: str) -> str:
+    return (files("flashbulb.arousal") / "data" / name).read_text(encoding="utf-8")
+
+
+def _ordinary_words() -> frozenset[str]:
+    text = _data_file("ordinary.txt")
+    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def split_script(lexicon: Lexicon, run: str) -> list[tuple[int, int, int]]:
+    """Divide a run of Chinese or Japanese: (start, end, classes), unknown stretches with 0."""
+    pieces: list[tuple[int, int, int]] = []
+    last = 0
+    for match in lexicon.script_pattern.finditer(run):
+        if match.start() > last:
+            pieces.append((last, match.start(), 0))
+        pieces.append((match.start(), match.end(), lexicon.scripts[match.group()]))
+        last = match.end()
+    if last < len(run):
+        pieces.append((last, len(run), 0))
+    return pieces

@@ -1,0 +1,231 @@
+"""A text as sentences of classified tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .lexicon import Lexicon
+from .rules import RuleSet, split_script
+from .text import TOKEN
+
+__all__ = ["MAX_SENTENCE_TOKENS", "Sentence", "sentences"]
+
+MAX_SENTENCE_TOKENS = 64
+"""A longer sentence is cut: this bounds the work per token, and so the time per text."""
+
+_CLAUSE_MARKS = frozenset(",;:()—–|\n、[]{}")
+
+
+@dataclass(slots=True)
+class Sentence:
+    """Tokens of one sentence; all lists have one item per token (a phrase is one token)."""
+
+    classes: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    """Place in tokens; a mark between two clauses counts as one more."""
+    clauses: list[int] = field(default_factory=list)
+    segments: list[int] = field(default_factory=list)
+    quoted: list[bool] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    """Negators that belong to a fault ("cannot check out") and so negate nothing."""
+    question: bool = False
+    known: int = 0
+    """Tokens that the rule file knows."""
+    unknown: int = 0
+
+    @property
+    def present(self) -> int:
+        """All classes of the sentence."""
+        union = 0
+        for classes in self.classes:
+            union |= classes
+        return union
+
+
+Raw = tuple[str, str, int, int]
+"""Kind, folded text, start and end of a token."""
+
+
+def sentences(text: str, rules: RuleSet) -> Iterator[Sentence]:
+    """Divide folded ``text``; linear in its length."""
+    raw: list[Raw] = []
+    for match in TOKEN.finditer(text):
+        kind = match.lastgroup or "mark"
+        start, end = match.span()
+        if kind != "stop":
+            raw.append((kind, match.group(), start, end))
+            if len(raw) < MAX_SENTENCE_TOKENS:
+                continue
+        if raw:
+            yield _classify(raw, text, rules, match.group() if kind == "stop" else "", end)
+            raw = []
+    if raw:
+        yield _classify(raw, text, rules, "", len(text))
+
+
+def _language(raw: list[Raw], rules: RuleSet) -> Lexicon:
+    """The lexicon of the language with most of its common words in the sentence."""
+    hints = rules.languages
+    counts, words = 0, 0
+    for kind, word, _, _ in raw:
+        if kind == "word":
+            words += 1
+            counts += hints.get(word, 0) or hints.get(word.split("'")[-1], 0)
+    if counts:
+        best = max(range(len(rules.lexicons)), key=lambda i: (counts >> 8 * i) & 0xFF)
+        if (counts >> 8 * best) & 0xFF >= (2 if words > 3 else 1):
+            return rules.lexicons[best]
+    return rules.lexicons[0]
+
+
+def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: int) -> Sentence:
+    sentence = Sentence(question="?" in stop)
+    lexicon = _language(raw, rules)
+    words, phrases = lexicon.words, lexicon.phrases
+    english = lexicon is rules.lexicons[0]
+    contrast = rules.classes.get("contrast", 0)
+    coordinator = rules.classes.get("coordinator", 0)
+    negator = rules.classes.get("negator", 0)
+    # Spelling is corrected first, so that phrases may be misspelt too.
+    spelt = [word if kind != "word" else _spell(word, lexicon, english) for kind, word, _, _ in raw]
+    quoted = _quotations(raw, text, stop_end)
+    position = clause = segment = 0
+    index, count = 0, len(raw)
+    while index < count:
+        kind, word, start, end = raw[index]
+        if kind == "mark":
+            if word in _CLAUSE_MARKS:
+                clause += 1
+                position += 1
+                if word == ";":
+                    segment += 1
+            index += 1
+            continue
+        if kind == "cjk":
+            for piece_start, piece_end, classes in split_script(lexicon, word):
+                if classes & contrast:
+                    segment += 1
+                    clause += 1
+                _append(
+                    sentence,
+                    classes,
+                    start + piece_start,
+                    start + piece_end,
+                    position,
+                    clause,
+                    segment,
+                    quoted[index],
+                )
+                sentence.known += classes > 0
+                position += 1
+            index += 1
+            continue
+        classes, length = 0, 1
+        if kind == "word":
+            known = words.get(spelt[index])
+            classes = known or 0
+            for tail, phrase_classes in phrases.get(spelt[index], ()):
+                size = len(tail)
+                if tuple(spelt[index + 1 : index + 1 + size]) == tail:
+                    classes, length = phrase_classes, 1 + size
+                    end = raw[index + size][3]
+                    break
+            if known is None:
+                sentence.unknown += 1
+            else:
+                sentence.known += 1
+        elif word == "0" and index + 1 < count and raw[index + 1][0] == "word":
+            # "0 errors" negates, "score=0 ..." and "score: 0" do not.
+            if text[max(0, start - 2) : start].strip()[-1:] not in ("=", ":", '"'):
+                classes = negator
+        if classes & contrast:
+            segment += 1
+            clause += 1
+        elif classes & coordinator:
+            clause += 1
+        _append(sentence, classes, start, end, position, clause, segment, quoted[index])
+        position += 1
+        index += length
+    _derive_faults(sentence, rules)
+    return sentence
+
+
+def _append(
+    sentence: Sentence,
+    classes: int,
+    start: int,
+    end: int,
+    position: int,
+    clause: int,
+    segment: int,
+    quoted: bool,
+) -> None:
+    sentence.classes.append(classes)
+    sentence.starts.append(start)
+    sentence.ends.append(end)
+    sentence.positions.append(position)
+    sentence.clauses.append(clause)
+    sentence.segments.append(segment)
+    sentence.quoted.append(quoted)
+
+
+def _spell(word: str, lexicon: Lexicon, english: bool) -> str:
+    if word in lexicon.words:
+        return word
+    if "'" in word:
+        parts = word.split("'")
+        # English: "prod's"; French: "l'incendie", "n'est".
+        base = parts[0] if english or len(parts[0]) > 2 else parts[-1]
+        return base if base in lexicon.words else lexicon.correct(base) if english else base
+    return lexicon.correct(word) if english else word
+
+
+def _quotations(raw: list[Raw], text: str, stop_end: int) -> list[bool]:
+    """Which tokens stand in quotation marks that are closed again."""
+    quoted = [False] * len(raw)
+    opened: dict[str, int] = {}
+    for index, (kind, mark, start, end) in enumerate(raw):
+        if kind != "mark" or mark not in "\"'":
+            continue
+        if mark in opened:
+            if mark == "'" and text[end : end + 1].isalnum():
+                continue
+            first = opened.pop(mark)
+            quoted[first:index] = [True] * (index - first)
+        elif not text[max(0, start - 1) : start].isalnum() and not text[end : end + 1].isspace():
+            # An apostrophe after a letter ("patients' records") opens nothing.
+            opened[mark] = index
+    for mark, first in opened.items():
+        if text[stop_end : stop_end + 1] == mark:
+            quoted[first:] = [True] * (len(raw) - first)
+    return quoted
+
+
+def _derive_faults(sentence: Sentence, rules: RuleSet) -> None:
+    """Turn "cannot ... log in", "does not ... open" into a fault at the verb.
+
+    A prohibition ("do not open the box") is none.
+    """
+    able = rules.classes.get("able", 0)
+    negator = rules.classes.get("negator", 0)
+    cannot = rules.classes.get("cannot", 0)
+    prohibits = rules.classes.get("prohibition", 0)
+    fault = rules.classes.get("fault", 0)
+    classes, clauses = sentence.classes, sentence.clauses
+    for index, own in enumerate(classes):
+        if not own & able:
+            continue
+        for before in range(index - 1, max(-1, index - 6), -1):
+            if clauses[before] != clauses[index]:
+                break
+            if classes[before] & able and not classes[before] & cannot:
+                break
+            if classes[before] & (negator | cannot):
+                at_start = before == 0 or clauses[before - 1] != clauses[before]
+                if not (classes[before] & prohibits and at_start):
+                    classes[index] |= fault
+                    sentence.used.add(before)
+                break

@@ -1,0 +1,92 @@
+"""Folding of text and its division into tokens.
+
+Folding makes "ＰＲＯＤ ｉｓ down", "PROD is down" and "prod is d\u200down" the same text: NFKD per
+character, case folded, Latin accents and invisible characters dropped. Matching runs on folded
+text; :class:`Folded` translates offsets back to the text as it was given.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+
+__all__ = ["TOKEN", "Folded", "fold"]
+
+_QUOTES = dict.fromkeys(map(ord, "“”„‟«»「」『』《》"), '"') | dict.fromkeys(
+    map(ord, "‘’‚‛´`"), "'"
+)
+_MAX_CACHED_CHARACTERS = 65_536
+
+
+class _FoldTable(dict[int, str]):
+    """Character to folded characters, filled on demand; for ``str.translate``."""
+
+    def __missing__(self, code: int) -> str:
+        folded = _fold_character(chr(code))
+        if len(self) < _MAX_CACHED_CHARACTERS:
+            self[code] = folded
+        return folded
+
+
+def _fold_character(character: str) -> str:
+    quote = _QUOTES.get(ord(character))
+    if quote is not None:
+        return quote
+    if unicodedata.category(character) == "Cf":
+        return ""
+    decomposed = unicodedata.normalize("NFKD", character).casefold()
+    decomposed = unicodedata.normalize("NFKD", decomposed)
+    # Latin accents and variation selectors only: the voicing marks of Japanese must stay.
+    return "".join(
+        c for c in decomposed if not ("\u0300" <= c <= "\u036f" or "\ufe00" <= c <= "\ufe0f")
+    )
+
+
+_TABLE = _FoldTable()
+
+
+class Folded:
+    """A folded text that knows where each of its characters came from."""
+
+    __slots__ = ("_ends", "_original", "text")
+
+    def __init__(self, original: str) -> None:
+        self._original = original
+        self.text = original.lower() if original.isascii() else original.translate(_TABLE)
+        self._ends: list[int] | None = None
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """Offsets in the original text of the folded span ``[start, end)``."""
+        if self._original.isascii():
+            return start, end
+        if self._ends is None:
+            # _ends[i]: folded length of original[: i + 1]; only made when something matched.
+            total, ends = 0, []
+            for character in self._original:
+                total += len(_TABLE[ord(character)])
+                ends.append(total)
+            self._ends = ends
+        first = bisect_right(self._ends, start)
+        last = bisect_right(self._ends, end - 1)
+        return first, last + 1
+
+
+def fold(text: str) -> str:
+    """The folded form of ``text``."""
+    return Folded(text).text
+
+
+CJK = "\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+"""Character range of Chinese and Japanese script, with the voicing marks of folded kana."""
+
+TOKEN = re.compile(
+    rf"(?P<cjk>[{CJK}]+)"
+    # A compound whose prefix turns the word around ("de-escalation") is one unknown word.
+    r"|(?P<word>(?:(?:de|non|anti|un|ex|re|pre|mid)-)?"
+    r"[a-z_\u00df-\u1fff][a-z0-9_\u00df-\u1fff]*(?:'[a-z]+)*)"
+    r"|(?P<number>\d+(?:[.,:]\d+)*[a-z]*)"
+    # A stop between letters ("java.lang") ends no sentence.
+    r"|(?P<stop>\.(?=[\s\"')\]]|$)|[!?。…])"
+    r'|(?P<mark>[,;:"\'()=\[\]{}、—–|<>\n])'
+)
