@@ -9,8 +9,8 @@ namespace py = pybind11;
 
 namespace {
 
-// `with lock.shared():` and `with lock.exclusive():`. The interpreter lock is given up while waiting:
-// whoever holds this lock may need it to go on.
+// `with lock.shared():` and `with lock.exclusive():`. The interpreter lock is given up while
+// waiting: whoever holds this lock may need it to go on.
 struct SharedGuard {
     RwLock* lock;
     void enter() const { lock->lock_shared(); }
@@ -35,8 +35,7 @@ void register_guard(py::module_& module, const char* name) {
 void register_rw_lock(py::module_& module) {
     register_guard<SharedGuard>(module, "SharedGuard");
     register_guard<ExclusiveGuard>(module, "ExclusiveGuard");
-    py::class_<RwLock>(module, "RwLock",
-                       "Many readers or one writer, fair to both; not recursive.")
+    py::class_<RwLock>(module, "RwLock", "Many readers or one writer, fair to both; not recursive.")
         .def(py::init<>())
         .def(
             "shared", [](RwLock& lock) { return SharedGuard{&lock}; }, py::keep_alive<0, 1>())

@@ -33,8 +33,8 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
                       const std::vector<std::pair<py::object, py::object>>& addends) {
     const auto queries = require_array<float>(queries_object, "queries", 2);
     if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
-        throw py::value_error("queries must have " + std::to_string(view.dim()) +
-                              " columns, got " + std::to_string(queries.shape(1)));
+        throw py::value_error("queries must have " + std::to_string(view.dim()) + " columns, got " +
+                              std::to_string(queries.shape(1)));
     }
     SearchRequest request;
     request.queries = queries.data();
@@ -62,14 +62,12 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
         const py::gil_scoped_release released;
         result = search(view, traces, request);
     }
-    const std::vector<py::ssize_t> shape = {queries.shape(0),
-                                            static_cast<py::ssize_t>(result.k)};
-    return py::make_tuple(to_array(std::move(result.ids), shape),
-                          to_array(std::move(result.scores), shape),
-                          to_array(std::move(result.similarities), shape),
-                          to_array(std::move(result.cosines), shape),
-                          to_array(std::move(result.vividness_bonus), shape),
-                          to_array(std::move(result.recency_bonus), shape));
+    const std::vector<py::ssize_t> shape = {queries.shape(0), static_cast<py::ssize_t>(result.k)};
+    return py::make_tuple(
+        to_array(std::move(result.ids), shape), to_array(std::move(result.scores), shape),
+        to_array(std::move(result.similarities), shape), to_array(std::move(result.cosines), shape),
+        to_array(std::move(result.vividness_bonus), shape),
+        to_array(std::move(result.recency_bonus), shape));
 }
 
 py::array_t<std::int64_t> suppress_rows(const VectorView& view, TraceTable& traces,
@@ -97,8 +95,8 @@ void register_search(py::module_& module) {
                py::arg("status"), py::arg("allowed"), py::arg("addends"),
                "Exact fused top-k: (ids, scores, similarities, cosines, vividness bonus, recency "
                "bonus), each (queries, k).");
-    module.def("suppress", &suppress_rows, py::arg("view"), py::arg("traces"),
-               py::arg("accessed"), py::arg("related"), py::arg("now"),
+    module.def("suppress", &suppress_rows, py::arg("view"), py::arg("traces"), py::arg("accessed"),
+               py::arg("related"), py::arg("now"),
                "Retrieval-induced forgetting; rows whose strength moved.");
 }
 

@@ -11,8 +11,9 @@ namespace flashbulb::bindings {
 void register_simd(pybind11::module_& module) {
     // Fails here, at import, if FLASHBULB_SIMD_LEVEL cannot be met.
     (void)active_simd_level();
-    module.def("simd_level", [] { return std::string(to_string(active_simd_level())); },
-               "Name of the SIMD level in use.");
+    module.def(
+        "simd_level", [] { return std::string(to_string(active_simd_level())); },
+        "Name of the SIMD level in use.");
     module.def(
         "supported_simd_levels",
         [] {

@@ -32,8 +32,7 @@ void append(TraceTable& table, const py::dict& columns, std::vector<std::vector<
     for (std::size_t i = 0; i < count; ++i) {
         const auto at = static_cast<py::ssize_t>(i);
         if (status.at(at) > 2) {
-            throw py::value_error("status must be 0, 1 or 2, got " +
-                                  std::to_string(status.at(at)));
+            throw py::value_error("status must be 0, 1 or 2, got " + std::to_string(status.at(at)));
         }
         traces[i] = Trace{
             .id = ids.at(at),
@@ -150,8 +149,7 @@ void register_traces(py::module_& module) {
         .def("append", &append, py::arg("columns"), py::arg("tags"))
         .def("export", &export_columns, py::arg("rows"))
         .def("find", &find, py::arg("ids"), "Rows of live ids; -1 for unknown ones.")
-        .def("live_rows",
-             [](const TraceTable& table) { return rows_to_array(table.live_rows()); })
+        .def("live_rows", [](const TraceTable& table) { return rows_to_array(table.live_rows()); })
         .def("tags", &tags_of, py::arg("rows"))
         .def("vividness", &vividness, py::arg("rows"), py::arg("now"), py::arg("effective"))
         .def(

@@ -30,8 +30,8 @@ py::array_t<float> read(const VectorView& view, const py::object& rows_object) {
         const float* source = view.row(rows[i]);
         std::copy(source, source + view.dim(), values.data() + i * view.dim());
     }
-    return to_array(std::move(values), {static_cast<py::ssize_t>(rows.size()),
-                                        static_cast<py::ssize_t>(view.dim())});
+    return to_array(std::move(values),
+                    {static_cast<py::ssize_t>(rows.size()), static_cast<py::ssize_t>(view.dim())});
 }
 
 void clear(const VectorView& view, const py::object& rows_object) {

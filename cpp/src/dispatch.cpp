@@ -30,8 +30,7 @@ constexpr Level levels[] = {
     {SimdLevel::v4, "v4",
      [] {
          return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                __builtin_cpu_supports("avx512f") != 0 &&
-                __builtin_cpu_supports("avx512bw") != 0 &&
+                __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                 __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
      },
      kernels::table_v4},
@@ -56,9 +55,9 @@ const Level& find(std::string_view name) {
     }
     for (const std::string_view known : all_names) {
         if (known == name) {
-            throw std::invalid_argument("SIMD level '" + std::string(name) +
-                                        "' cannot run on this processor; supported here: " +
-                                        supported_names());
+            throw std::invalid_argument(
+                "SIMD level '" + std::string(name) +
+                "' cannot run on this processor; supported here: " + supported_names());
         }
     }
     throw std::invalid_argument("unknown SIMD level '" + std::string(name) +
@@ -88,9 +87,7 @@ const kernels::KernelTable& active_kernels() {
     return active().load(std::memory_order_acquire)->table();
 }
 
-std::string_view to_string(SimdLevel level) noexcept {
-    return all_names[static_cast<int>(level)];
-}
+std::string_view to_string(SimdLevel level) noexcept { return all_names[static_cast<int>(level)]; }
 
 std::vector<SimdLevel> supported_simd_levels() {
     std::vector<SimdLevel> supported;

@@ -9,7 +9,7 @@
 namespace flashbulb {
 
 [[nodiscard]] inline kernels::LawColumns law_columns(const TraceTable::Columns& columns) noexcept {
-    return {columns.vividness, columns.vividness_time, columns.decay_rate,  columns.floor,
+    return {columns.vividness,  columns.vividness_time, columns.decay_rate,  columns.floor,
             columns.task_shift, columns.bonus_salience, columns.recency_time};
 }
 

@@ -6,9 +6,8 @@ void RwLock::lock_shared() {
     std::unique_lock guard(mutex_);
     if (writer_ || waiting_writers_ > 0) {
         ++waiting_readers_;
-        readers_turn_.wait(guard, [this] {
-            return !writer_ && (admitted_readers_ > 0 || waiting_writers_ == 0);
-        });
+        readers_turn_.wait(
+            guard, [this] { return !writer_ && (admitted_readers_ > 0 || waiting_writers_ == 0); });
         --waiting_readers_;
         if (admitted_readers_ > 0) --admitted_readers_;
     }
@@ -24,7 +23,8 @@ void RwLock::unlock_shared() {
 void RwLock::lock() {
     std::unique_lock guard(mutex_);
     ++waiting_writers_;
-    writers_turn_.wait(guard, [this] { return !writer_ && readers_ == 0 && admitted_readers_ == 0; });
+    writers_turn_.wait(guard,
+                       [this] { return !writer_ && readers_ == 0 && admitted_readers_ == 0; });
     --waiting_writers_;
     writer_ = true;
 }

@@ -113,8 +113,7 @@ void require_rows(const std::vector<std::size_t>& rows, std::size_t limit, const
         if (rows[i] >= limit || (i > 0 && rows[i] <= rows[i - 1])) {
             throw std::invalid_argument(std::string(name) +
                                         " must be ascending rows without repeats below " +
-                                        std::to_string(limit) + ", got " +
-                                        std::to_string(rows[i]));
+                                        std::to_string(limit) + ", got " + std::to_string(rows[i]));
         }
     }
 }
@@ -215,8 +214,8 @@ std::vector<Scored> score_rows(const VectorView& vectors, const TraceTable& trac
         const bool has_addend =
             next_addend < addends.rows.size() && addends.rows[next_addend] == row;
         const double cosine = kernels.inner_product(q, vectors.row(row), vectors.dim());
-        const double similarity = request.similarity_weight * cosine +
-                                  (has_addend ? addends.values[next_addend] : 0.0);
+        const double similarity =
+            request.similarity_weight * cosine + (has_addend ? addends.values[next_addend] : 0.0);
         double vividness_bonus = 0.0;
         double recency_bonus = 0.0;
         kernels.bonus(columns, row, 1, parameters, &vividness_bonus, &recency_bonus);
@@ -305,9 +304,9 @@ SearchResult search(const VectorView& vectors, const TraceTable& traces,
                         has_addends = true;
                     });
             }
-            const double best = kernels.fuse(cosines.data(), addend_values.data(),
-                                             vividness_bonus.data(), recency_bonus.data(),
-                                             mask.data(), count, fuse, scores.data());
+            const double best =
+                kernels.fuse(cosines.data(), addend_values.data(), vividness_bonus.data(),
+                             recency_bonus.data(), mask.data(), count, fuse, scores.data());
             FinalistSelector& selector = selectors[query];
             if (best >= selector.cut()) {
                 for (std::size_t i = 0; i < count; ++i) selector.offer(begin + i, scores[i]);

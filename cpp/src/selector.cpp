@@ -13,8 +13,7 @@ constexpr std::size_t smallest_limit = 1024;
 FinalistSelector::FinalistSelector(std::size_t k, double slack)
     : k_(k),
       width_(2.0 * slack),
-      cut_(k == 0 ? std::numeric_limits<double>::infinity()
-                  : -std::numeric_limits<double>::max()),
+      cut_(k == 0 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::max()),
       limit_(std::max(2 * k, smallest_limit)) {}
 
 void FinalistSelector::insert(std::size_t row, double score) {

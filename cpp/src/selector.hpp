@@ -32,9 +32,9 @@ private:
     void prune();
 
     std::size_t k_;
-    double width_;                      // 2 * slack: from the k-th best score down to the cut
+    double width_;  // 2 * slack: from the k-th best score down to the cut
     double cut_;
-    std::vector<double> best_;          // min-heap of the k best approximate scores
+    std::vector<double> best_;  // min-heap of the k best approximate scores
     std::vector<Candidate> candidates_;
     std::size_t limit_;
 };

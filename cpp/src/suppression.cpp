@@ -21,8 +21,8 @@ std::vector<RelatedRow> closest_cosines(const VectorView& vectors, const TraceTa
         if (std::find(accessed.begin(), accessed.end(), row) != accessed.end()) continue;
         double largest = -2.0;
         for (const std::size_t other : accessed) {
-            largest = std::max(
-                largest, inner_product(vectors.row(row), vectors.row(other), vectors.dim()));
+            largest = std::max(largest,
+                               inner_product(vectors.row(row), vectors.row(other), vectors.dim()));
         }
         result.push_back({row, largest});
     }

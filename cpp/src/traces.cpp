@@ -97,10 +97,9 @@ void TraceTable::append(std::span<const Trace> traces, std::span<const std::vect
         }
     };
     reserve(id_, traces.size());
-    for (auto* column :
-         {&salience_, &floor_, &vividness_, &vividness_time_, &created_, &last_access_,
-          &last_strength_change_, &urgency_, &decay_rate_, &task_shift_, &bonus_salience_,
-          &recency_time_}) {
+    for (auto* column : {&salience_, &floor_, &vividness_, &vividness_time_, &created_,
+                         &last_access_, &last_strength_change_, &urgency_, &decay_rate_,
+                         &task_shift_, &bonus_salience_, &recency_time_}) {
         reserve(*column, traces.size());
     }
     reserve(access_count_, traces.size());
@@ -153,7 +152,7 @@ void TraceTable::derive(std::size_t row) noexcept {
     const bool open = (flags & task) != 0 && (flags & completed) == 0;
     decay_rate_[row] =
         (flags & pinned) != 0 ? 0.0 : policy_.decay_rate(salience_[row]) / seconds_per_day;
-    task_shift_[row] = open ? policy_.open_task_boost * urgency_[row]
+    task_shift_[row] = open                       ? policy_.open_task_boost * urgency_[row]
                        : (flags & completed) != 0 ? -policy_.completed_task_penalty
                                                   : 0.0;
     bonus_salience_[row] =
@@ -206,12 +205,11 @@ std::vector<std::size_t> TraceTable::live_rows() const {
 }
 
 double TraceTable::vividness(std::size_t row, double now, bool with_task) const noexcept {
-    const double v =
-        policy_.decay_law == DecayLaw::asymptotic
-            ? decayed<true>(vividness_[row], vividness_time_[row], decay_rate_[row], floor_[row],
-                            now)
-            : decayed<false>(vividness_[row], vividness_time_[row], decay_rate_[row], floor_[row],
-                             now);
+    const double v = policy_.decay_law == DecayLaw::asymptotic
+                         ? decayed<true>(vividness_[row], vividness_time_[row], decay_rate_[row],
+                                         floor_[row], now)
+                         : decayed<false>(vividness_[row], vividness_time_[row], decay_rate_[row],
+                                          floor_[row], now);
     return with_task ? effective(v, task_shift_[row], floor_[row]) : v;
 }
 
@@ -308,10 +306,9 @@ std::vector<std::size_t> TraceTable::compact() {
     tag_pool_ = std::move(pool);
     tag_end_ = std::move(ends);
     keep(id_, kept);
-    for (auto* column :
-         {&salience_, &floor_, &vividness_, &vividness_time_, &created_, &last_access_,
-          &last_strength_change_, &urgency_, &decay_rate_, &task_shift_, &bonus_salience_,
-          &recency_time_}) {
+    for (auto* column : {&salience_, &floor_, &vividness_, &vividness_time_, &created_,
+                         &last_access_, &last_strength_change_, &urgency_, &decay_rate_,
+                         &task_shift_, &bonus_salience_, &recency_time_}) {
         keep(*column, kept);
     }
     keep(access_count_, kept);
@@ -348,10 +345,10 @@ std::optional<std::size_t> TraceTable::newest_with_tags(std::span<const TagId> w
 }
 
 TraceTable::Columns TraceTable::columns() const noexcept {
-    return Columns{vividness_.data(),      vividness_time_.data(), decay_rate_.data(),
-                   floor_.data(),          task_shift_.data(),     bonus_salience_.data(),
-                   recency_time_.data(),   created_.data(),        flags_.data(),
-                   tag_bloom_.data(),      id_.data(),             salience_.data()};
+    return Columns{
+        vividness_.data(),  vividness_time_.data(), decay_rate_.data(),   floor_.data(),
+        task_shift_.data(), bonus_salience_.data(), recency_time_.data(), created_.data(),
+        flags_.data(),      tag_bloom_.data(),      id_.data(),           salience_.data()};
 }
 
 }  // namespace flashbulb

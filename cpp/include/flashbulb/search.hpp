@@ -15,8 +15,8 @@ namespace flashbulb {
 
 /// Which rows may enter a result. Dead rows never do.
 struct Filter {
-    std::vector<TagId> tags;                   ///< a row must have all of these
-    bool unknown_tag = false;                  ///< a wanted tag that no row has: nothing passes
+    std::vector<TagId> tags;   ///< a row must have all of these
+    bool unknown_tag = false;  ///< a wanted tag that no row has: nothing passes
     double since = -std::numeric_limits<double>::infinity();  ///< since <= created
     double until = std::numeric_limits<double>::infinity();   ///< created < until
     /// Rows (ascending) whose time counts as inside although `created` is not.

@@ -19,14 +19,14 @@ enum class TaskStatus : std::uint8_t { not_a_task = 0, open = 1, completed = 2 }
 /// One memory trace, as it goes in and comes out. Times are epoch seconds.
 struct Trace {
     std::int64_t id = 0;
-    double salience = 0.0;            ///< [0, 1]
-    double floor = 0.0;               ///< [0, 1]; vividness never fades below it
-    double vividness = 1.0;           ///< anchor v0, [floor, 1]
-    double vividness_time = 0.0;      ///< time of the anchor
+    double salience = 0.0;        ///< [0, 1]
+    double floor = 0.0;           ///< [0, 1]; vividness never fades below it
+    double vividness = 1.0;       ///< anchor v0, [floor, 1]
+    double vividness_time = 0.0;  ///< time of the anchor
     double created = 0.0;
     double last_access = none;
     double last_strength_change = none;  ///< by access or suppression
-    double urgency = none;            ///< [0, 1]
+    double urgency = none;               ///< [0, 1]
     std::int64_t access_count = 0;
     TaskStatus status = TaskStatus::not_a_task;
     bool pinned = false;

@@ -8,8 +8,8 @@ namespace flashbulb {
 
 /// A run of float32 rows that somebody else owns, such as the storage of a FAISS flat index.
 struct Segment {
-    float* data;             ///< row-major, count * dim values
-    std::size_t first_row;   ///< number of its first row in the whole view
+    float* data;            ///< row-major, count * dim values
+    std::size_t first_row;  ///< number of its first row in the whole view
     std::size_t count;
 };
 

@@ -39,8 +39,8 @@ static void bonus_loop(const LawColumns& c, std::size_t begin, std::size_t count
     for (std::size_t i = 0; i < count; ++i) {
         const double v = decayed<Asymptotic>(anchor[i], time[i], rate[i], floor[i], now);
         vividness_bonus[i] = vividness_weight * effective(v, shift[i], floor[i]) * salience[i];
-        recency_bonus[i] = recency_weight *
-                           exp_of_negative(-age_seconds(now, recency_time[i]) / recency_seconds);
+        recency_bonus[i] =
+            recency_weight * exp_of_negative(-age_seconds(now, recency_time[i]) / recency_seconds);
     }
 }
 

@@ -1,8 +1,7 @@
 // Which rows may enter a result: flags, times and the Bloom words of tags.
 
-static void filter_flags(const std::uint8_t* __restrict flags, std::size_t count,
-                         std::uint8_t care, std::uint8_t want,
-                         std::uint8_t* __restrict mask) noexcept {
+static void filter_flags(const std::uint8_t* __restrict flags, std::size_t count, std::uint8_t care,
+                         std::uint8_t want, std::uint8_t* __restrict mask) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
         mask[i] = static_cast<std::uint8_t>((flags[i] & care) == want);
     }

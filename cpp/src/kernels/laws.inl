@@ -10,7 +10,8 @@ static inline double smaller(double a, double b) noexcept { return a < b ? a : b
 // remainder is below 5e-18. The library's exp is not used: its last bit varies with the machine.
 static inline double exp_of_negative(double x) noexcept {
     constexpr double log2_e = 1.4426950408889634074;
-    constexpr double ln2_high = 6.93147180369123816490e-01;  // trailing zeros: k * ln2_high is exact
+    // ln2_high ends in zero bits, so that k * ln2_high is exact.
+    constexpr double ln2_high = 6.93147180369123816490e-01;
     constexpr double ln2_low = 1.90821492927058770002e-10;
     constexpr double round_magic = 6755399441055744.0;  // 1.5 * 2^52
     const double clamped = larger(x, -700.0);

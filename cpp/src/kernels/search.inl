@@ -53,8 +53,8 @@ static double inner_product(const float* a, const float* b, std::size_t dim) noe
 
 static double fuse(const float* __restrict cosines, const double* __restrict addends,
                    const double* __restrict vividness_bonus, const double* __restrict recency_bonus,
-                   const std::uint8_t* __restrict mask, std::size_t count,
-                   const FuseParameters& p, double* __restrict scores) noexcept {
+                   const std::uint8_t* __restrict mask, std::size_t count, const FuseParameters& p,
+                   double* __restrict scores) noexcept {
     constexpr double lowest = -__builtin_inf();
     const double weight = p.similarity_weight;
     const double start = p.ramp_start;

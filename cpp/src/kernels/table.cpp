@@ -15,7 +15,8 @@ namespace flashbulb::kernels {
 
 namespace {
 
-// clang-format off: the order matters
+// The order matters: each file uses what the ones above it define.
+// clang-format off
 #include "kernels/vec.inl"
 #include "kernels/laws.inl"
 #include "kernels/decay.inl"
@@ -28,9 +29,9 @@ namespace {
 
 const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
     static constexpr KernelTable table = {
-        select_inner_products, inner_product,  vividness,     bonus,
-        fuse,                  filter_flags,   filter_times,  filter_blooms,
-        welford_update,        welford_block,  welford_merge, squared_distance,
+        select_inner_products, inner_product,    vividness,     bonus,          fuse,
+        filter_flags,          filter_times,     filter_blooms, welford_update, welford_block,
+        welford_merge,         squared_distance,
     };
     return table;
 }

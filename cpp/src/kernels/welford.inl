@@ -33,9 +33,8 @@ static void welford_block(const float* __restrict rows, std::size_t count, std::
     }
 }
 
-static void welford_merge(std::size_t dim, double n, double* __restrict mean,
-                          double* __restrict m2, double other_n,
-                          const double* __restrict other_mean,
+static void welford_merge(std::size_t dim, double n, double* __restrict mean, double* __restrict m2,
+                          double other_n, const double* __restrict other_mean,
                           const double* __restrict other_m2) noexcept {
     const double share = other_n / (n + other_n);
     const double weight = n * share;
