@@ -31,8 +31,9 @@ class FlatRows:
     Not synchronised; a view is valid until the next change.
     """
 
-    def __init__(self, dim: int, *, index: Any = None) -> None:
+    def __init__(self, dim: int, *, index: Any = None, owner: Any = None) -> None:
         self.dim = dim
+        self._owner = owner  # the caller's object, with which FAISS would free the rows
         self._attached = index is not None
         self._indexes: list[Any] = [index] if self._attached else []
         self._rows = int(index.ntotal) if self._attached else 0
@@ -55,10 +56,13 @@ class FlatRows:
                 f"expected a number of dimensions or a FAISS index, got {type(index).__name__}"
             )
         flat = faiss.downcast_index(index)
-        if type(flat) not in _ACCEPTED:
+        # A subclass in Python is refused too: its methods would never be called.
+        is_own_class = type(index).__module__ == faiss.Index.__module__
+        kind = type(flat) if is_own_class else type(index)
+        if kind not in _ACCEPTED:
             raise TypeError(
                 "expected a faiss.IndexFlatIP or faiss.IndexFlatL2, got "
-                f"{type(flat).__name__}, which this version cannot search"
+                f"{kind.__name__}, which this version cannot search"
             )
         if flat.metric_type not in (faiss.METRIC_INNER_PRODUCT, faiss.METRIC_L2):
             raise ValueError(
@@ -71,7 +75,8 @@ class FlatRows:
                 f"the index claims {flat.ntotal} rows of {flat.d} float32 values, but holds "
                 f"{flat.codes.size()} bytes"
             )
-        rows = cls(int(flat.d), index=flat)
+        # A downcast index does not keep its rows alive: the object that was handed in does.
+        rows = cls(int(flat.d), index=flat, owner=index)
         bad = rows.view().first_row_not_unit(UNIT_NORM_TOLERANCE)
         if bad < len(rows):
             raise ValueError(
