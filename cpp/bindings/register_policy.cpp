@@ -36,8 +36,10 @@ void for_each_field(Visit&& visit) {
     visit("vividness_weight", &Policy::vividness_weight);
     visit("recency_weight", &Policy::recency_weight);
     visit("recency_days", &Policy::recency_days);
-    visit("ramp_start", &Policy::ramp_start);
-    visit("ramp_end", &Policy::ramp_end);
+    visit("vividness_ramp_start", &Policy::vividness_ramp_start);
+    visit("vividness_ramp_end", &Policy::vividness_ramp_end);
+    visit("recency_ramp_start", &Policy::recency_ramp_start);
+    visit("recency_ramp_end", &Policy::recency_ramp_end);
     visit("lexical_weight", &Policy::lexical_weight);
     visit("lexical_saturation", &Policy::lexical_saturation);
     visit("surprise_threshold", &Policy::surprise_threshold);

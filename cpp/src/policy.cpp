@@ -41,8 +41,10 @@ void Policy::validate() const {
     require_range("vividness_weight", vividness_weight, 0, 1e3);
     require_range("recency_weight", recency_weight, 0, 1e3);
     require_range("recency_days", recency_days, tiny, large);
-    require_range("ramp_start", ramp_start, -1, 1);
-    require_range("ramp_end", ramp_end, ramp_start, 1);
+    require_range("vividness_ramp_start", vividness_ramp_start, -1, 1);
+    require_range("vividness_ramp_end", vividness_ramp_end, vividness_ramp_start, 1);
+    require_range("recency_ramp_start", recency_ramp_start, -1, 1);
+    require_range("recency_ramp_end", recency_ramp_end, recency_ramp_start, 1);
 }
 
 double Policy::floor_for(double salience) const noexcept {

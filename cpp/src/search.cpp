@@ -164,21 +164,22 @@ void validate(const VectorView& vectors, const TraceTable& traces, const SearchR
     }
 }
 
-struct Ramp {
-    double start = 0.0;
-    double inverse_width = 0.0;  // 0: off
+using kernels::Ramp;
+#include "kernels/laws.inl"
 
-    explicit Ramp(const Policy& policy) {
-        if (policy.ramp_end > policy.ramp_start) {
-            start = policy.ramp_start;
-            inverse_width = 1.0 / (policy.ramp_end - policy.ramp_start);
-        }
-    }
-    [[nodiscard]] double operator()(double similarity) const {
-        if (inverse_width == 0.0) return 1.0;
-        return std::clamp((similarity - start) * inverse_width, 0.0, 1.0);
-    }
-};
+constexpr Ramp always_one{-0x1p1000, 1.0};
+
+Ramp ramp_between(double start, double end) {
+    return end > start ? Ramp{start, 1.0 / (end - start)} : always_one;
+}
+
+double steepness_of(const Ramp& ramp) { return ramp.start == always_one.start ? 0.0 : ramp.slope; }
+
+kernels::FuseParameters fuse_parameters(const Policy& policy, const SearchRequest& request) {
+    return {request.similarity_weight,
+            ramp_between(policy.vividness_ramp_start, policy.vividness_ramp_end),
+            ramp_between(policy.recency_ramp_start, policy.recency_ramp_end)};
+}
 
 struct Scored {
     std::int64_t id;
@@ -203,7 +204,7 @@ std::vector<Scored> score_rows(const VectorView& vectors, const TraceTable& trac
                                            request.recency_weight);
     const auto columns = law_columns(traces.columns());
     const std::int64_t* ids = traces.columns().id;
-    const Ramp ramp(traces.policy());
+    const kernels::FuseParameters fuse = fuse_parameters(traces.policy(), request);
     const SparseAddends none_given;
     const SparseAddends& addends = request.addends.empty() ? none_given : request.addends[query];
     std::size_t next_addend = 0;
@@ -219,9 +220,8 @@ std::vector<Scored> score_rows(const VectorView& vectors, const TraceTable& trac
         double vividness_bonus = 0.0;
         double recency_bonus = 0.0;
         kernels.bonus(columns, row, 1, parameters, &vividness_bonus, &recency_bonus);
-        const double factor = ramp(similarity);
-        vividness_bonus *= factor;
-        recency_bonus *= factor;
+        vividness_bonus *= ramped(fuse.vividness, similarity);
+        recency_bonus *= ramped(fuse.recency, similarity);
         const double score = (similarity + vividness_bonus) + recency_bonus;
         scored.push_back({ids[row], score, similarity, cosine, vividness_bonus, recency_bonus});
     }
@@ -267,11 +267,10 @@ SearchResult search(const VectorView& vectors, const TraceTable& traces,
     const auto columns = law_columns(traces.columns());
     const auto parameters = law_parameters(traces.policy(), request.now, request.vividness_weight,
                                            request.recency_weight);
-    const Ramp ramp(traces.policy());
-    const kernels::FuseParameters fuse{request.similarity_weight, ramp.start, ramp.inverse_width};
-    // A ramp makes the score steeper in the similarity: the slack grows by its largest slope.
-    const double steepness =
-        1.0 + ramp.inverse_width * (request.vividness_weight + request.recency_weight);
+    const kernels::FuseParameters fuse = fuse_parameters(traces.policy(), request);
+    // A ramp makes the score steeper in the similarity: the slack grows by the largest slope.
+    const double steepness = 1.0 + request.vividness_weight * steepness_of(fuse.vividness) +
+                             request.recency_weight * steepness_of(fuse.recency);
     const double slack = selection_slack(vectors.dim(), request.similarity_weight) * steepness;
 
     std::vector<FinalistSelector> selectors(m, FinalistSelector(k, slack));

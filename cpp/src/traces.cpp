@@ -11,6 +11,7 @@
 namespace flashbulb {
 
 namespace {
+using kernels::Ramp;
 #include "kernels/laws.inl"
 
 constexpr double seconds_per_day = 86400.0;

@@ -73,11 +73,16 @@ class Policy:
     recency_weight: float = 0.1
     recency_days: float = 30.0
     """Time constant of the recency term ``recency_weight · exp(-days / recency_days)``."""
-    ramp_start: float = -1.0
-    ramp_end: float = -1.0
-    """Both bonus terms are scaled by a factor that rises linearly from 0 at a similarity of
-    ``ramp_start`` to 1 at ``ramp_end``. Equal values switch the ramp off (published)."""
-    lexical_weight: float = 0.5
+    vividness_ramp_start: float = 0.0
+    vividness_ramp_end: float = 0.1
+    """The vividness bonus is scaled by a factor that rises linearly from 0 at the first similarity
+    to 1 at the second, so that an emergency of another topic does not lead everywhere. Equal
+    values switch a ramp off (published)."""
+    recency_ramp_start: float = 0.2
+    recency_ramp_end: float = 0.6
+    """The same for the recency bonus: of memories that answer alike the newer one leads, but
+    what is merely new does not."""
+    lexical_weight: float = 0.4
     """w in ``similarity = (1 - w)·cosine + w·lexical``. Published: 0."""
     lexical_saturation: float = 8.0
     """c in ``lexical = b / (b + c)`` of a BM25 score b."""
@@ -104,9 +109,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.decay_law not in ("clamp", "asymptotic"):
-            raise ValueError(
-                f"decay_law must be 'clamp' or 'asymptotic', got {self.decay_law!r}"
-            )
+            raise ValueError(f"decay_law must be 'clamp' or 'asymptotic', got {self.decay_law!r}")
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "decay_law":
@@ -127,8 +130,10 @@ class Policy:
             raise ValueError("important_threshold must not exceed flashbulb_threshold")
         if self.important_floor > self.flashbulb_floor:
             raise ValueError("important_floor must not exceed flashbulb_floor")
-        if self.ramp_start > self.ramp_end:
-            raise ValueError("ramp_start must not exceed ramp_end")
+        if self.vividness_ramp_start > self.vividness_ramp_end:
+            raise ValueError("vividness_ramp_start must not exceed vividness_ramp_end")
+        if self.recency_ramp_start > self.recency_ramp_end:
+            raise ValueError("recency_ramp_start must not exceed recency_ramp_end")
 
     @classmethod
     def published(cls, **changes: Any) -> Policy:
@@ -138,8 +143,10 @@ class Policy:
             "reinforce_similarity_margin": math.inf,
             "open_task_salience": 0.0,
             "completion_lowers_floor": False,
-            "ramp_start": -1.0,
-            "ramp_end": -1.0,
+            "vividness_ramp_start": 0.0,
+            "vividness_ramp_end": 0.0,
+            "recency_ramp_start": 0.0,
+            "recency_ramp_end": 0.0,
             "lexical_weight": 0.0,
             "surprise_relative_sd_floor": 0.0,
             "surprise_max_salience": 1.0,
@@ -184,8 +191,10 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "vividness_weight": (0.0, 1e3),
     "recency_weight": (0.0, 1e3),
     "recency_days": _POSITIVE,
-    "ramp_start": (-1.0, 1.0),
-    "ramp_end": (-1.0, 1.0),
+    "vividness_ramp_start": (-1.0, 1.0),
+    "vividness_ramp_end": (-1.0, 1.0),
+    "recency_ramp_start": (-1.0, 1.0),
+    "recency_ramp_end": (-1.0, 1.0),
     "lexical_weight": _UNIT,
     "lexical_saturation": _POSITIVE,
     "surprise_min_samples": (2, 10**9),

@@ -41,9 +41,11 @@ struct Policy {
     double vividness_weight = 0.3;
     double recency_weight = 0.1;
     double recency_days = 30.0;
-    double ramp_start = -1.0;
-    double ramp_end = -1.0;
-    double lexical_weight = 0.5;
+    double vividness_ramp_start = 0.0;
+    double vividness_ramp_end = 0.1;
+    double recency_ramp_start = 0.2;
+    double recency_ramp_end = 0.6;
+    double lexical_weight = 0.4;
     double lexical_saturation = 8.0;
 
     double surprise_threshold = 3.0;

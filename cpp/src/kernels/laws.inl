@@ -53,3 +53,7 @@ static inline double decayed(double anchor, double anchor_time, double rate_per_
 static inline double effective(double vividness, double task_shift, double floor) noexcept {
     return smaller(larger(vividness + task_shift, floor), 1.0);
 }
+
+static inline double ramped(const Ramp& ramp, double similarity) noexcept {
+    return smaller(larger((similarity - ramp.start) * ramp.slope, 0.0), 1.0);
+}

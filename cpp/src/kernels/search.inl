@@ -57,19 +57,12 @@ static double fuse(const float* __restrict cosines, const double* __restrict add
                    double* __restrict scores) noexcept {
     constexpr double lowest = -__builtin_inf();
     const double weight = p.similarity_weight;
-    const double start = p.ramp_start;
-    const double slope = p.ramp_inverse_width;
-    if (slope > 0.0) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const double similarity = weight * static_cast<double>(cosines[i]) + addends[i];
-            const double ramp = smaller(larger((similarity - start) * slope, 0.0), 1.0);
-            scores[i] = similarity + ramp * (vividness_bonus[i] + recency_bonus[i]);
-        }
-    } else {
-        for (std::size_t i = 0; i < count; ++i) {
-            const double similarity = weight * static_cast<double>(cosines[i]) + addends[i];
-            scores[i] = similarity + (vividness_bonus[i] + recency_bonus[i]);
-        }
+    const Ramp vividness_ramp = p.vividness;
+    const Ramp recency_ramp = p.recency;
+    for (std::size_t i = 0; i < count; ++i) {
+        const double similarity = weight * static_cast<double>(cosines[i]) + addends[i];
+        scores[i] = (similarity + ramped(vividness_ramp, similarity) * vividness_bonus[i]) +
+                    ramped(recency_ramp, similarity) * recency_bonus[i];
     }
     double best[8];
     for (double& value : best) value = lowest;

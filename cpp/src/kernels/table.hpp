@@ -29,11 +29,17 @@ struct LawColumns {
     const double* recency_time;    ///< later of creation and last access, epoch seconds
 };
 
-/// Similarity to score: the bonus is scaled by a ramp of the similarity.
+/// A factor that rises linearly from 0 at a similarity of `start` to 1 at start + 1/slope.
+struct Ramp {
+    double start;
+    double slope;
+};
+
+/// Similarity to score.
 struct FuseParameters {
     double similarity_weight;
-    double ramp_start;
-    double ramp_inverse_width;  ///< 0 switches the ramp off
+    Ramp vividness;  ///< scales the vividness bonus
+    Ramp recency;    ///< scales the recency bonus
 };
 
 struct KernelTable {
@@ -53,7 +59,7 @@ struct KernelTable {
                   const LawParameters& parameters, double* vividness_bonus,
                   double* recency_bonus) noexcept;
 
-    /// scores[i] = weight * cosines[i] + ramp * bonus, or -inf where mask[i] == 0.
+    /// scores[i] = weight * cosines[i] + addends[i] + ramped bonus, or -inf where mask[i] == 0.
     /// @return the largest of them (-inf if there is none).
     double (*fuse)(const float* cosines, const double* addends, const double* vividness_bonus,
                    const double* recency_bonus, const std::uint8_t* mask, std::size_t count,
