@@ -57,7 +57,7 @@ def to_seconds(value: object, name: str) -> float:
             f"{name} must be {_WANTED} within the years 1 to 9999, got {value!r:.80}"
             + ("; is it in milliseconds?" if seconds >= _LATEST else "")
         )
-    return seconds
+    return seconds + 0.0  # -0.0 would not survive storage
 
 
 def to_moment(value: object, name: str) -> str:

@@ -1,0 +1,180 @@
+"""Checks of what users hand in. Each names what was expected and what came."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from flashbulb._time import to_moment
+from flashbulb.errors import MemoryNotFound
+
+__all__ = [
+    "MAX_ID",
+    "check_bool",
+    "check_count",
+    "check_filter",
+    "check_id",
+    "check_limit",
+    "check_metadata",
+    "check_moment",
+    "check_optional_text",
+    "check_status",
+    "check_tags",
+    "check_text",
+    "check_unit",
+    "same_json",
+    "to_json",
+]
+
+MAX_ID = 2**63 - 1
+
+
+def check_text(value: object, name: str, *, empty: bool = False) -> str:
+    """A string that can be stored: UTF-8, and not blank unless `empty` is allowed."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, got {type(value).__name__}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} must be valid Unicode, got a lone surrogate {value[error.start]!r} "
+            f"at position {error.start}"
+        ) from None
+    if not empty and not value.strip():
+        raise ValueError(f"{name} must not be blank, got {value[:20]!r}")
+    return str(value)
+
+
+def check_optional_text(value: object, name: str) -> str | None:
+    return None if value is None else check_text(value, name)
+
+
+def check_moment(value: object, name: str) -> str | None:
+    """Free text, or a point in time as ISO text."""
+    if value is None or isinstance(value, str):
+        return check_optional_text(value, name)
+    return to_moment(value, name)
+
+
+def check_tags(value: object, name: str = "tags") -> tuple[str, ...]:
+    """Tags without repeats, in the order given."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} must be a sequence of str, got the single {value!r}; write [tag]")
+    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a sequence of str, got {type(value).__name__}")
+    tags = [check_text(tag, f"{name}[{i}]") for i, tag in enumerate(value)]
+    return tuple(dict.fromkeys(tags))
+
+
+def to_json(value: object) -> str:
+    """Compact JSON, readable as UTF-8."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def check_metadata(value: object, name: str = "metadata") -> str:
+    """The JSON of a dict that comes back from it just as it was given."""
+    if value is None:
+        return "{}"
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be a dict, got {type(value).__name__}")
+    try:
+        text = to_json(value)
+        same = json.loads(text) == value
+        text.encode("utf-8")
+    except RecursionError:
+        raise ValueError(f"{name} is nested too deeply for JSON") from None
+    except TypeError as error:
+        raise TypeError(f"{name} must hold only what JSON can hold: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{name} must hold only what JSON can hold: {error}") from None
+    if not same:
+        raise ValueError(
+            f"{name} would not come back from JSON as it is; use str keys, and lists for tuples"
+        )
+    return text
+
+
+def check_filter(value: object) -> dict[str, Any]:
+    """The metadata to look for; None asks for nothing."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"filter must be a dict of metadata, got {type(value).__name__}")
+    wanted: dict[str, Any] = json.loads(check_metadata(dict(value), "filter"))
+    return wanted
+
+
+def check_bool(value: object, name: str) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a bool, got {type(value).__name__}")
+    return bool(value)
+
+
+def check_unit(value: object, name: str) -> float:
+    """A finite number in [0, 1]."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
+        raise TypeError(f"{name} must be a number in [0, 1], got {type(value).__name__}")
+    if not 0 <= value <= 1:  # also false for NaN
+        raise ValueError(f"{name} must be a number in [0, 1], got {value!r:.80}")
+    return float(value) + 0.0
+
+
+def check_count(value: object, name: str) -> int:
+    """A non-negative integer, however large."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, got {value}")
+    return int(value)
+
+
+def check_id(value: object) -> int:
+    """An id that could exist.
+
+    Raises
+    ------
+    TypeError
+        For anything but an int or a NumPy integer: a bool, 1.0 and "1" are no ids.
+    MemoryNotFound
+        For an integer that no memory can have.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"an id must be an int, got {type(value).__name__} {value!r:.80}")
+    id = int(value)
+    if not 0 < id <= MAX_ID:
+        raise MemoryNotFound("no memory can have an id below 1 or above 2**63 - 1")
+    return id
+
+
+def check_status(value: object) -> str | None:
+    if value is None or value in ("none", "open", "completed"):
+        return value
+    raise ValueError(f"status must be None, 'none', 'open' or 'completed', got {value!r:.80}")
+
+
+def check_limit(value: object, name: str) -> float | None:
+    """None or a number that is not NaN."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    if math.isnan(value):
+        raise ValueError(f"{name} must be a number, got nan")
+    return float(value)
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Equality of JSON values: as in Python, but true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_json(left[k], right[k]) for k in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return bool(left == right)

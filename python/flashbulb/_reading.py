@@ -1,0 +1,149 @@
+"""From the rows of the database and the strengths of the engine to what a user sees."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbulb._check import same_json, to_json
+from flashbulb._store import Space, Store
+from flashbulb.engine import Engine
+from flashbulb.records import Occurrence, Record, Stats, Status
+
+__all__ = ["filtered", "ordered", "records", "stats"]
+
+STATUS: tuple[Status, ...] = ("none", "open", "completed")  # by the engine's number
+ORDERS = ("created", "vividness", "salience", "last_access", "access_count")
+
+
+def records(
+    store: Store, space: Space, ids: Sequence[int], now: float | Sequence[float]
+) -> list[Record]:
+    """These memories of the namespace as they stand at `now`, in the order of `ids`."""
+    rows = store.database.rows(ids)
+    repeats = store.database.occurrences(ids)
+    wanted = np.array(ids, dtype=np.int64)
+    traces = space.engine.traces(wanted)
+    column = {name: values.tolist() for name, values in traces.items()}
+    vividness = _vividness(space.engine, wanted, now, effective=False)
+    effective = _vividness(space.engine, wanted, now, effective=True)
+    result = []
+    for i, id in enumerate(ids):
+        row = rows[id]
+        metadata = json.loads(row.metadata)
+        first = Occurrence(row.created, metadata)
+        later = (Occurrence(at, json.loads(text)) for at, text in repeats.get(id, ()))
+        result.append(
+            Record(
+                id=id,
+                text=row.text,
+                created=row.created,
+                occurrences=(first, *later),
+                tags=tuple(json.loads(row.tags)),
+                metadata=metadata,
+                arousal=row.arousal,
+                arousal_source=row.arousal_source,
+                surprise=row.surprise,
+                importance=row.importance,
+                flashbulb=bool(row.flashbulb),
+                salience=column["salience"][i],
+                floor=column["floor"][i],
+                pinned=bool(column["pinned"][i]),
+                status=STATUS[column["status"][i]],
+                urgency=_none(column["urgency"][i]),
+                vividness=vividness[i],
+                effective_vividness=effective[i],
+                access_count=column["access_count"][i],
+                last_access=_none(column["last_access"][i]),
+                who=row.who,
+                what=row.what,
+                when=row.when,
+                where=row.where,
+            )
+        )
+    return result
+
+
+def _vividness(
+    engine: Engine, ids: NDArray[np.int64], now: float | Sequence[float], *, effective: bool
+) -> list[float]:
+    moments = {now} if isinstance(now, float) else set(now)
+    if len(moments) == 1:
+        values: list[float] = engine.vividness(ids, now=moments.pop(), effective=effective).tolist()
+        return values
+    assert not isinstance(now, float)
+    return [
+        float(engine.vividness(ids[i : i + 1], now=moment, effective=effective)[0])
+        for i, moment in enumerate(now)
+    ]
+
+
+def _none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def filtered(
+    store: Store,
+    space: Space,
+    wanted: Mapping[str, Any],
+    since: float | None,
+    until: float | None,
+) -> list[int]:
+    """Memories with an occurrence in the window whose metadata has all of `wanted`."""
+    if space.number is None:
+        return []
+    # What must be in the JSON text rejects most rows in SQL; the parsed JSON decides.
+    parts = []
+    for key, value in wanted.items():
+        scalar = value is None or isinstance(value, (bool, str))
+        parts.append(f"{to_json(key)}:{to_json(value) if scalar else ''}")
+    found = set()
+    for id, text in store.database.metadata_with(space.number, parts, since, until):
+        metadata = json.loads(text)
+        if all(key in metadata and same_json(metadata[key], wanted[key]) for key in wanted):
+            found.add(id)
+    return sorted(found)
+
+
+def ordered(space: Space, tags: Sequence[str], order: str, now: float) -> NDArray[np.int64]:
+    """Ids of the memories that have all `tags`, in this order; equal ones by id."""
+    reverse, key = order.startswith("-"), order.removeprefix("-")
+    if key not in ORDERS:
+        raise ValueError(f"order must be one of {ORDERS}, or one with '-' before it, got {order!r}")
+    ids = space.engine.with_tags(tags) if tags else space.engine.ids
+    if key == "vividness":
+        values = space.engine.vividness(ids, now=now, effective=True)
+    else:
+        values = space.engine.traces(ids)[key].astype(np.float64)
+        values = np.where(np.isnan(values), -np.inf, values)  # never accessed
+    return ids[np.argsort(-values if reverse else values, kind="stable")]
+
+
+def stats(store: Store, space: Space) -> Stats:
+    number = -1 if space.number is None else space.number
+    counts = store.database.counts(number)
+    traces = space.engine.traces()
+    tags = Counter(tag for _, _, names in store.database.tags(number) for tag in json.loads(names))
+    status = traces["status"]
+    return Stats(
+        namespace=space.name,
+        memories=len(space.engine),
+        occurrences=len(space.engine) + counts["repeats"],
+        open_tasks=int((status == STATUS.index("open")).sum()),
+        completed_tasks=int((status == STATUS.index("completed")).sum()),
+        pinned=int(traces["pinned"].sum()),
+        pinned_by_surprise=len(space.surprise_pins),
+        surprise_pins_refused=space.refused_pins,
+        flashbulbs=counts["flashbulbs"],
+        tags=dict(sorted(tags.items())),
+        namespaces=counts["namespaces"],
+        store_bytes=store.database.size(),
+        embedder=store.described_embedder(),
+        policy=store.policy.to_dict(),
+    )

@@ -1,0 +1,148 @@
+"""Answering a question: words, the fused search, hits, reinforcement and forgetting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbulb import _reading
+from flashbulb._store import Space, Store
+from flashbulb.engine import SearchResult
+from flashbulb.records import Hit, Weights
+
+__all__ = ["Question", "answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Arguments of ``recall`` that have been found good."""
+
+    text: str
+    k: int
+    tags: tuple[str, ...] | None
+    metadata: dict[str, Any]
+    status: str | None
+    since: float | None
+    until: float | None
+    min_score: float | None
+    reinforce: bool
+    neutral: bool
+    now: float
+
+
+def answer(
+    store: Store, space: Space, question: Question, vector: NDArray[np.float32]
+) -> list[Hit]:
+    """The hits for a question whose embedding is `vector`, under the store's lock."""
+    k = min(question.k, len(space.engine))
+    if k == 0:
+        return []
+    policy = store.policy
+    words = _shared_words(store, space, question.text)
+    weights = Weights(
+        lexical=policy.lexical_weight,
+        vividness=0.0 if question.neutral else policy.vividness_weight,
+        recency=policy.recency_weight,
+        recency_days=policy.recency_days,
+        open_task_salience=policy.open_task_salience,
+    )
+    runners_up = policy.rif_runners_up if question.reinforce else 0
+    found = _search(store, space, question, vector, k + runners_up, words, weights)
+    returned = np.arange(len(found.ids)) < k
+    if question.min_score is not None:
+        returned &= found.scores >= question.min_score
+    hits = _hits(store, space, question, found, np.flatnonzero(returned), words, weights)
+    if question.reinforce and hits:
+        _reinforce(store, space, question, found, returned)
+    return hits
+
+
+def _shared_words(store: Store, space: Space, text: str) -> dict[int, float]:
+    """The lexical score of the memories that share words with the question."""
+    if not store.policy.lexical_weight:
+        return {}
+    ids, scores = store.lexical(space).search(text, store.policy.lexical_saturation)
+    return dict(zip(ids.tolist(), scores.tolist(), strict=True))
+
+
+def _search(
+    store: Store,
+    space: Space,
+    question: Question,
+    vector: NDArray[np.float32],
+    k: int,
+    words: dict[int, float],
+    weights: Weights,
+) -> SearchResult:
+    since, until = question.since, question.until
+    allowed = also = None
+    if question.metadata:  # one occurrence must have both the time and the metadata
+        allowed = _reading.filtered(store, space, question.metadata, since, until)
+        since = until = None
+    elif space.number is not None and (since is not None or until is not None):
+        also = store.database.occurring(space.number, since, until)
+    ids = np.fromiter(words.keys(), np.int64, len(words))
+    lexical = np.fromiter(words.values(), np.float64, len(words))
+    return space.engine.search(
+        vector,
+        k,
+        now=question.now,
+        tags=question.tags,
+        since=since,
+        until=until,
+        also=also,
+        status=question.status,
+        allowed=allowed,
+        similarity_weight=1.0 - weights.lexical,
+        addends=(ids, weights.lexical * lexical),
+        vividness_weight=weights.vividness,
+    )
+
+
+def _hits(
+    store: Store,
+    space: Space,
+    question: Question,
+    found: SearchResult,
+    chosen: NDArray[np.int64],
+    words: dict[int, float],
+    weights: Weights,
+) -> list[Hit]:
+    ids = found.ids[chosen].tolist()
+    return [
+        Hit(
+            id=record.id,
+            text=record.text,
+            score=float(found.scores[i]),
+            similarity=float(found.similarities[i]),
+            cosine=float(found.cosines[i]),
+            lexical=words.get(record.id, 0.0),
+            vividness_bonus=float(found.vividness_bonus[i]),
+            recency_bonus=float(found.recency_bonus[i]),
+            record=record,
+            _weights=weights,
+            _now=question.now,
+        )
+        for i, record in zip(
+            chosen.tolist(), _reading.records(store, space, ids, question.now), strict=True
+        )
+    ]
+
+
+def _reinforce(
+    store: Store,
+    space: Space,
+    question: Question,
+    found: SearchResult,
+    returned: NDArray[np.bool_],
+) -> None:
+    """Strengthen the hits that answer best, weaken the runners-up that resemble them."""
+    similarities = found.similarities[returned]
+    margin = store.policy.reinforce_similarity_margin
+    used = found.ids[returned][similarities >= similarities.max() - margin]
+    space.engine.touch(used, question.now)
+    weakened = space.engine.suppress(used, found.ids[~returned], now=question.now)
+    store.changed(space, np.concatenate((used, weakened)))

@@ -1,0 +1,326 @@
+"""One open store: its database, and of each namespace in use what is derived from it in RAM.
+
+SQLite holds the record. The engine, the words and the surprise statistics of a namespace are read
+from it when the namespace is first used, and read again if a write failed half-way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbulb.embedding import Embedder
+from flashbulb.engine import Engine
+from flashbulb.errors import CorruptStore, EmbedderMismatch, StoreClosed, StoreForked
+from flashbulb.lexical import LexicalIndex
+from flashbulb.policy import Policy
+from flashbulb.storage.lock import WriterLock
+from flashbulb.storage.sqlite import Database, Durability
+from flashbulb.surprise import SurpriseDetector, SurpriseMode
+
+__all__ = ["Space", "Store", "policy_from_json", "policy_to_json"]
+
+# Reinforcement and suppression by recalls are written together: after so many recalls, at the
+# first recall after so long, with the next write, and at close.
+FLUSH_RECALLS = 64
+FLUSH_SECONDS = 1.0
+
+log = logging.getLogger("flashbulb")
+
+
+class Space:
+    """One namespace in RAM."""
+
+    def __init__(
+        self,
+        name: str,
+        number: int | None,
+        engine: Engine,
+        detector: SurpriseDetector | None,
+        surprise_pins: set[int],
+        refused_pins: int,
+    ) -> None:
+        self.name = name
+        self.number = number
+        """In the database; None until the first memory."""
+        self.engine = engine
+        self.detector = detector
+        self.surprise_pins = surprise_pins
+        self.refused_pins = refused_pins
+        self.lexical: LexicalIndex | None = None
+        """Built at the first recall that needs it."""
+        self.dirty: set[int] = set()
+        """Rows whose strength a recall changed since it was last written."""
+
+
+class Store:
+    """The database, its lock, its namespaces, and the one lock of the threads.
+
+    `policy` None is the policy that the store keeps, and the default for a new store. Another one
+    re-anchors every row at `now` under the old laws, before the new ones hold.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        embedder: Embedder,
+        policy: Policy | None,
+        surprise: SurpriseMode | None,
+        durability: Durability,
+        timeout: float,
+        now: float,
+    ) -> None:
+        self.path = path if path == ":memory:" else os.path.realpath(path)
+        self.embedder = embedder
+        self.surprise = surprise
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._closed = False
+        self._spaces: dict[str, Space] = {}
+        self._recalls = 0
+        self._flushed = time.monotonic()
+        with contextlib.ExitStack() as cleanup:
+            if self.path != ":memory:":
+                writer = WriterLock(self.path, timeout)
+                cleanup.callback(writer.release)
+            self.database = Database(self.path, durability, timeout)
+            cleanup.callback(self.database.close)
+            self.policy = self._settle(policy, now)
+            self.next_id = self.database.next_id()
+            self._cleanup = cleanup.pop_all()
+
+    def _settle(self, policy: Policy | None, now: float) -> Policy:
+        """Compare what the store keeps with what it was opened with; return the policy."""
+        meta = self.database.meta()
+        embedder = self.described_embedder()
+        if not meta:
+            settled = policy or Policy()
+            with self.database.transaction():
+                self.database.set_meta(
+                    {"embedder": json.dumps(embedder), "policy": policy_to_json(settled)}
+                )
+            return settled
+        try:
+            stored = json.loads(meta["embedder"])
+            old = policy_from_json(meta["policy"])
+            check_embedder(stored, embedder, self.path)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, EmbedderMismatch):
+                raise
+            raise CorruptStore(f"{self.path} has damaged settings: {error}") from error
+        if policy is None or policy == old:
+            return old
+        with self.database.transaction():
+            for number in self.database.namespaces().values():
+                engine = self._load_engine(number, old)
+                engine.set_policy(policy, now=now)
+                self.database.update_traces(engine.ids, engine.traces())
+            self.database.set_meta({"policy": policy_to_json(policy)})
+        return policy
+
+    def described_embedder(self) -> dict[str, Any]:
+        """What tells one embedder from another."""
+        embedder = self.embedder
+        return {
+            "name": embedder.name,
+            "dim": embedder.dim,
+            "fingerprint": embedder.fingerprint,
+        }
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the store's lock, if the store is open and this is the process that opened it."""
+        if os.getpid() != self._pid:  # first of all: a lock copied by fork may never be free
+            raise StoreForked(
+                f"the store {self.path} was opened in process {self._pid}, before a fork; "
+                "open it in the process that uses it"
+            )
+        with self._lock:
+            if self._closed:
+                raise StoreClosed(f"the store {self.path} is closed")
+            yield
+
+    def close(self) -> None:
+        """Write what recalls have changed and let the file go. In a forked child: nothing."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self.flush()
+            finally:
+                self._closed = True
+                self._spaces.clear()
+                self._cleanup.close()
+
+    # Namespaces
+
+    def space(self, name: str) -> Space:
+        """A namespace, read from the database at its first use."""
+        if name not in self._spaces:
+            self._spaces[name] = self.load(name)
+        return self._spaces[name]
+
+    def load(self, name: str) -> Space:
+        found = self.database.namespace(name)
+        number, refused = found or (None, 0)
+        if number is None:
+            engine = Engine(self.embedder.dim, policy=self.policy)
+            detector = self._detector(engine, {}, {})
+            pins: list[int] = []
+        else:
+            engine = self._load_engine(number, self.policy)
+            detector = self._detector(
+                engine, self.database.surprise_states(number), self.database.last_seen(number)
+            )
+            pins = self.database.pinned_by(number, "surprise")
+        return Space(name, number, engine, detector, set(pins), refused)
+
+    def replace(self, space: Space) -> None:
+        """Put a freshly loaded namespace in the place of what was in RAM."""
+        self._spaces[space.name] = space
+
+    def discard(self, space: Space) -> None:
+        """Drop what is in RAM; it is read again from the record."""
+        with contextlib.suppress(Exception):
+            self.flush()
+        if self._spaces.get(space.name) is space:
+            del self._spaces[space.name]
+
+    def lexical(self, space: Space) -> LexicalIndex:
+        if space.lexical is None:
+            index = LexicalIndex()
+            if space.number is not None:
+                index.add(self.database.texts(space.number))
+            space.lexical = index
+        return space.lexical
+
+    def _load_engine(self, number: int, policy: Policy) -> Engine:
+        loaded = self.database.load(number, self.embedder.dim)
+        try:
+            return Engine.from_state(
+                {
+                    "dim": self.embedder.dim,
+                    "policy": policy.to_dict(),
+                    "next_id": int(loaded.ids[-1]) + 1 if len(loaded.ids) else 1,
+                    "ids": loaded.ids,
+                    "created": loaded.created,
+                    "tags": [tuple(json.loads(tags)) for tags in loaded.tags],
+                    "vectors": loaded.vectors,
+                    **loaded.traces,
+                }
+            )
+        except ValueError as error:
+            raise CorruptStore(f"{self.path} is damaged: {error}") from error
+
+    def _detector(
+        self, engine: Engine, states: dict[str, bytes], last_seen: dict[str, float]
+    ) -> SurpriseDetector | None:
+        if self.surprise is None:
+            return None
+        state = states.get(self.surprise)
+        if state is None:
+            detector = SurpriseDetector(self.surprise, policy=self.policy, engine=engine)
+            detector.last_seen = last_seen
+            return detector
+        try:
+            return SurpriseDetector.from_state(
+                state, last_seen=last_seen, policy=self.policy, engine=engine
+            )
+        except ValueError as error:
+            raise CorruptStore(f"{self.path} has damaged surprise statistics: {error}") from error
+
+    # Writing
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Database]:
+        """A transaction that also writes what recalls have changed."""
+        changed = [space for space in self._spaces.values() if space.dirty]
+        with self.database.transaction():
+            for space in changed:
+                ids = np.fromiter(sorted(space.dirty), np.int64, len(space.dirty))
+                self.database.update_traces(ids, space.engine.traces(ids))
+            yield self.database
+        for space in changed:
+            space.dirty.clear()
+        self._recalls = 0
+        self._flushed = time.monotonic()
+
+    @contextlib.contextmanager
+    def changing(self, space: Space) -> Iterator[Database]:
+        """A transaction inside which RAM is changed too: if it fails, RAM is read anew."""
+        self.flush()  # so that nothing but this change can be lost
+        try:
+            with self.write() as database:
+                yield database
+        except BaseException:
+            self.discard(space)
+            raise
+
+    def flush(self) -> None:
+        """Write what recalls have changed."""
+        if any(space.dirty for space in self._spaces.values()):
+            with self.write():
+                pass
+
+    def compact(self) -> None:
+        """Rewrite the file without what was forgotten, and give its room in RAM back."""
+        self.flush()
+        self.database.compact()
+        for space in self._spaces.values():
+            space.engine.compact()
+            space.lexical = None  # its slots of forgotten memories go; built again when needed
+
+    def changed(self, space: Space, ids: NDArray[np.int64], *, recalled: bool = True) -> None:
+        """Note that the strength of `ids` moved, and write all such changes when it is time."""
+        space.dirty.update(ids.tolist())
+        self._recalls += recalled
+        due = time.monotonic() - self._flushed >= FLUSH_SECONDS
+        if self._recalls >= FLUSH_RECALLS or due:
+            try:
+                self.flush()
+            except Exception as error:  # a recall has its answer; the next write will report
+                log.warning("reinforcement could not be written to %s yet: %s", self.path, error)
+
+
+def check_embedder(stored: dict[str, Any], given: dict[str, Any], where: str) -> None:
+    """Refuse vectors of another embedder; the message names both."""
+    if stored != given:
+        raise EmbedderMismatch(
+            f"{where} was written with the embedder {_embedder_name(stored)}, "
+            f"but is used with {_embedder_name(given)}"
+        )
+
+
+def _embedder_name(embedder: dict[str, Any]) -> str:
+    fingerprint = str(embedder["fingerprint"])[:12]
+    return f"{embedder['name']!r} ({embedder['dim']} dimensions, fingerprint {fingerprint})"
+
+
+def policy_to_json(policy: Policy) -> str:
+    """All fields; an infinity is the string "inf", so that it is JSON."""
+    values = policy.to_dict()
+    return json.dumps({name: "inf" if v == math.inf else v for name, v in values.items()})
+
+
+def policy_from_json(text: str) -> Policy:
+    """The policy, from a store of this or an older version; missing fields are the default."""
+    values: dict[str, Any] = json.loads(text)
+    unknown = values.keys() - {field.name for field in fields(Policy)}
+    if unknown:
+        raise ValueError(f"unknown fields of the policy: {', '.join(sorted(unknown))}")
+    plain: dict[str, Any] = {n: math.inf if v == "inf" else v for n, v in values.items()}
+    return Policy(**plain)

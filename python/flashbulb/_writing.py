@@ -1,0 +1,186 @@
+"""Storing drafts: repeats, surprise, salience, pins; all of a batch or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbulb._check import to_json
+from flashbulb._draft import Draft
+from flashbulb._store import Space, Store
+from flashbulb.storage.sqlite import Row
+
+__all__ = ["Arousal", "store_drafts"]
+
+_COMPLETED = 2  # the engine's number
+
+log = logging.getLogger("flashbulb")
+
+
+@dataclass(frozen=True, slots=True)
+class Arousal:
+    """How critical a text is, and who said so."""
+
+    score: float
+    source: str
+
+
+def store_drafts(
+    store: Store,
+    space: Space,
+    drafts: Sequence[Draft],
+    vectors: NDArray[np.float32],
+    arousals: Sequence[Arousal],
+) -> list[int]:
+    """Store the drafts in one transaction, under the store's lock; return an id for each.
+
+    The engine gets each row inside the transaction, because its law of initial strength and its
+    unit vector are what the database keeps. If anything fails, the rows leave the engine again;
+    their ids are not used a second time.
+    """
+    batch = _Batch(store, space)
+    first = store.next_id
+    committed = False
+    try:
+        with store.write():
+            ids = [
+                batch.store(draft, vector, arousal)
+                for draft, vector, arousal in zip(drafts, vectors, arousals, strict=True)
+            ]
+            batch.finish()
+        committed = True
+        batch.apply()
+    except Exception:
+        if committed:
+            store.discard(space)
+        else:
+            space.engine.remove(np.arange(first, store.next_id))
+        raise
+    except BaseException:  # interrupted at an unknown place: only the record is sure
+        store.discard(space)
+        raise
+    return ids
+
+
+class _Batch:
+    """What a transaction adds to a namespace, and what follows from it once it is committed."""
+
+    def __init__(self, store: Store, space: Space) -> None:
+        self._store = store
+        self._space = space
+        self._database = store.database
+        self._detector = None if space.detector is None else space.detector.copy()
+        self._number = space.number
+        self._pins = set(space.surprise_pins)
+        self._refused = space.refused_pins
+        self._tags: set[str] = set()
+        self.added: dict[int, str] = {}
+
+    def store(self, draft: Draft, vector: NDArray[np.float32], arousal: Arousal) -> int:
+        if self._number is None:
+            self._number = self._database.create_namespace(self._space.name)
+        policy, engine, detector = self._store.policy, self._space.engine, self._detector
+        digest = draft.digest()
+        repeated = self._database.same_digest(self._number, digest, _COMPLETED)
+        surprise, by_surprise, salience = None, False, arousal.score
+        if detector is not None:
+            keys = [_tag_key(tag) for tag in draft.tags]
+            self._tags.update(keys)
+            surprise = detector.score(vector, keys, draft.now)
+            by_surprise = detector.is_flashbulb(surprise)
+            if by_surprise:
+                surprise = surprise._replace(importance=1.0)
+            salience = max(salience, detector.salience(surprise))
+            detector.update(vector, keys, draft.now)
+        if repeated:
+            self._database.add_occurrence(repeated[0], self._number, draft.now, draft.metadata)
+            return repeated[0]
+        id = self._store.next_id
+        self._store.next_id += 1
+        pinned = by_surprise and self._may_pin(id)
+        self._database.insert(
+            Row(
+                id=id,
+                namespace=self._number,
+                digest=digest,
+                text=draft.text,
+                tags=to_json(draft.tags),
+                metadata=draft.metadata,
+                who=draft.who,
+                what=draft.what,
+                when=draft.when,
+                where=draft.where,
+                arousal=arousal.score,
+                arousal_source=arousal.source,
+                surprise=None if surprise is None else surprise.z,
+                importance=None if surprise is None else surprise.importance,
+                flashbulb=int(by_surprise or arousal.score >= policy.flashbulb_threshold),
+                pinned_by="surprise" if pinned else None,
+                created=draft.now,
+            )
+        )
+        engine.add(
+            vector,
+            salience=salience,
+            urgency=draft.urgency,
+            tags=draft.tags,
+            pinned=pinned,
+            ids=[id],
+            now=draft.now,
+        )
+        self.added[id] = draft.text
+        if detector is not None and detector.mode == "neighbours":
+            self._detector = detector.copy()  # which looks for this vector in the engine alone
+        return id
+
+    def _may_pin(self, id: int) -> bool:
+        policy = self._store.policy
+        rows = len(self._space.engine) + 1
+        limit = max(policy.max_surprise_pins, policy.max_surprise_pin_share * rows)
+        if len(self._pins) < limit:
+            self._pins.add(id)
+            return True
+        self._refused += 1
+        log.warning(
+            "memory %d is a flashbulb by surprise, but %d of namespace %r are pinned already: "
+            "stored unpinned",
+            id,
+            len(self._pins),
+            self._space.name,
+        )
+        return False
+
+    def finish(self) -> None:
+        """The rest of the transaction."""
+        if self._number is None:
+            return
+        ids = np.array(list(self.added), dtype=np.int64)
+        engine = self._space.engine
+        self._database.insert_strengths(ids, engine.traces(ids), engine.vectors(ids))
+        if self._detector is not None:
+            detector = self._detector
+            self._database.set_surprise_state(self._number, detector.mode, detector.state())
+            seen = {tag: detector.last_seen[tag] for tag in sorted(self._tags)}
+            self._database.set_last_seen(self._number, seen)
+        if self._refused != self._space.refused_pins:
+            self._database.set_refused_pins(self._number, self._refused)
+
+    def apply(self) -> None:
+        """Bring what is derived in RAM to what was committed."""
+        space = self._space
+        space.number = self._number
+        space.detector = self._detector
+        space.surprise_pins = self._pins
+        space.refused_pins = self._refused
+        if space.lexical is not None:
+            space.lexical.add(self.added.items())
+
+
+def _tag_key(tag: str) -> str:
+    """What the surprise statistics know of a tag: they outlive a forgotten one."""
+    return hashlib.blake2b(tag.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,496 @@
+"""Memory: text in, explained hits out."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+
+from flashbulb import _reading, transfer
+from flashbulb._check import (
+    check_bool,
+    check_count,
+    check_filter,
+    check_id,
+    check_limit,
+    check_status,
+    check_tags,
+    check_text,
+    check_unit,
+)
+from flashbulb._draft import Draft
+from flashbulb._recalling import Question, answer
+from flashbulb._store import Space, Store
+from flashbulb._time import Time, to_seconds
+from flashbulb._writing import Arousal, store_drafts
+from flashbulb.arousal import ArousalDetector
+from flashbulb.embedding import resolve_embedder
+from flashbulb.errors import MemoryNotFound, StoreClosed
+from flashbulb.policy import Policy
+from flashbulb.records import Hit, Record, Stats
+from flashbulb.storage.sqlite import Database, Durability
+from flashbulb.surprise import SurpriseMode
+
+__all__ = ["Memory"]
+
+
+class Detector(Protocol):
+    """What judges the arousal of a text: an ``ArousalDetector``, or anything like it."""
+
+    def detect(self, text: str, context: str = "") -> Any:
+        """An object with a ``score`` in [0, 1] and a ``source``."""
+
+
+class Memory:
+    """A store of memories that fade, but not below what their importance keeps.
+
+    Times are aware datetimes or seconds since 1970-01-01 UTC; `now` of a call is by default what
+    the clock says. Safe to use from several threads; the embedder and the detector are called
+    without any lock. A forked child must open a store of its own.
+
+    Parameters
+    ----------
+    path : str or path
+        The store's file, created if it is not there; ":memory:" keeps it in RAM.
+    embedder : optional
+        Whatever ``resolve_embedder`` takes; by default the static table of the package.
+    policy : Policy, optional
+        The constants of the laws. By default those that the store was written with, and
+        ``Policy()`` for a new store. Another policy holds from this moment on: what the old one
+        did until now stays.
+    detector : optional
+        Judges arousal; by default ``ArousalDetector()``, the rules.
+    surprise : {"centroid", "neighbours", None}
+        How unusual an embedding is, or None: off. Each mode keeps its own statistics.
+    namespace : str
+        Which of the store's memories this object sees; see :meth:`namespace`.
+    neutral : bool
+        For factual stores: no arousal, no surprise; ranks by similarity and recency.
+    durability : {"full", "normal"}
+        What a `remember` or `forget` that returned survives: a power failure, or the end of the
+        process, however it comes. Reinforcement by recalls is written with the next such call, at
+        the latest after 64 recalls or, if recalls go on, a second, and by :meth:`close`.
+    timeout : float
+        Seconds to wait for a store that another process has open.
+    clock : callable
+        Returns the present time.
+
+    Raises
+    ------
+    StoreLocked
+        If the store is open elsewhere: one process, one ``Memory`` may have it open.
+    EmbedderMismatch
+        If the store was written with another embedder.
+    CorruptStore
+        If the file is no Flashbulb store, damaged, or of a newer version.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        embedder: Any = None,
+        policy: Policy | None = None,
+        detector: Detector | None = None,
+        surprise: SurpriseMode | None = "centroid",
+        namespace: str = "default",
+        neutral: bool = False,
+        durability: Durability = "full",
+        timeout: float = 5.0,
+        clock: Callable[[], Time] = time.time,
+    ) -> None:
+        name = os.fspath(path)
+        check_text(name, "path")
+        if policy is not None and not isinstance(policy, Policy):
+            raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
+        if surprise not in (None, "centroid", "neighbours"):
+            raise ValueError(f"surprise must be None, 'centroid' or 'neighbours', got {surprise!r}")
+        if durability not in ("full", "normal"):
+            raise ValueError(f"durability must be 'full' or 'normal', got {durability!r}")
+        if detector is not None and not callable(getattr(detector, "detect", None)):
+            raise TypeError(f"detector must have a detect method, got {type(detector).__name__}")
+        wait = check_limit(timeout, "timeout")
+        if wait is None or wait < 0:
+            raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")
+        self._name = check_text(namespace, "namespace")
+        self._clock = clock
+        self._neutral = check_bool(neutral, "neutral")
+        self._detector: Detector | None = None
+        if not neutral:
+            self._detector = ArousalDetector() if detector is None else detector
+        self._embedder = resolve_embedder(embedder)
+        self._root: Memory | None = None  # of a view: what keeps the store open
+        self._closed = False
+        self._store = Store(
+            name,
+            embedder=self._embedder,
+            policy=policy,
+            surprise=None if neutral else surprise,
+            durability=durability,
+            timeout=wait,
+            now=self._now(None),
+        )
+        # A Memory that is dropped, or open when the interpreter ends, is closed too.
+        self._finalizer = weakref.finalize(self, self._store.close)
+
+    # Writing
+
+    def remember(
+        self,
+        text: str,
+        *,
+        context: str = "",
+        tags: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+        urgency: float | None = None,
+        who: str | None = None,
+        what: str | None = None,
+        when: str | Time | None = None,
+        where: str | None = None,
+        arousal: float | None = None,
+        now: Time | None = None,
+    ) -> Record:
+        """Store a text, durably when this returns.
+
+        The same text (white space aside) in the same namespace with equal tags, who, what, when,
+        where and urgency becomes one more occurrence of the stored memory, with its own time and
+        metadata; no strength changes. A completed task is not repeated but remembered anew.
+
+        Parameters
+        ----------
+        context : str
+            Taken into account for arousal only; not stored.
+        tags : sequence of str
+        metadata : dict
+            What JSON can hold; comes back equal.
+        urgency : float in [0, 1], optional
+            Makes the memory an open task.
+        who, what, where : str, optional
+        when : str, aware datetime or epoch seconds, optional
+            What the memory is about, not when it is stored; kept as text.
+        arousal : float in [0, 1], optional
+            In place of what the detector would say.
+        now : time, optional
+            When it happens, if not at this moment.
+        """
+        item = {
+            "text": text,
+            "context": context,
+            "tags": tags,
+            "metadata": metadata,
+            "urgency": urgency,
+            "who": who,
+            "what": what,
+            "when": when,
+            "where": where,
+            "arousal": arousal,
+        }
+        return self._remember([Draft.of(item, self._now(now))])[0]
+
+    def remember_many(
+        self, items: Iterable[str | Mapping[str, Any]], *, now: Time | None = None
+    ) -> builtins.list[Record]:
+        """Store many memories in one transaction: all of them, or none if one is bad.
+
+        Parameters
+        ----------
+        items : iterable of str or dict
+            A text, or the arguments of :meth:`remember` by name, `now` among them.
+
+        Returns
+        -------
+        list of Record
+            One for each item, as it stands at the item's `now`.
+        """
+        if isinstance(items, (str, bytes, Mapping)):
+            raise TypeError(f"items must be a sequence of memories, got one {type(items).__name__}")
+        common = self._now(now)
+        return self._remember([Draft.numbered(i, item, common) for i, item in enumerate(items)])
+
+    def _remember(self, drafts: Sequence[Draft]) -> builtins.list[Record]:
+        with self._open():
+            pass  # a closed store says so before the embedder works
+        if not drafts:
+            return []
+        vectors = self._embedder.embed_documents([draft.text for draft in drafts])
+        arousals = [self._arousal(draft) for draft in drafts]
+        with self._open() as space:
+            ids = store_drafts(self._store, space, drafts, vectors, arousals)
+            return _reading.records(self._store, space, ids, [draft.now for draft in drafts])
+
+    def forget(self, id: int) -> bool:
+        """Remove a memory from every read path at once; False if there is none with this id.
+
+        Its bytes leave the files at the next :meth:`compact`.
+        """
+        try:
+            id = check_id(id)
+        except MemoryNotFound:
+            return False
+        with self._open() as space:
+            if id not in space.engine:
+                return False
+            text = self._store.database.rows([id])[id].text
+            with self._store.changing(space) as database:
+                database.delete(id)
+                space.engine.remove(id)
+                space.surprise_pins.discard(id)
+                if space.lexical is not None:
+                    space.lexical.remove(id, text)
+            return True
+
+    def complete(self, id: int, *, now: Time | None = None) -> Record:
+        """Mark a task as done: it is unpinned, and its floor falls by one class.
+
+        Completing a task again changes nothing. What is not a task is a ValueError.
+        """
+        moment = self._now(now)
+        with self._open() as space:
+            known = self._known(space, id)
+            if self._record(space, known, moment).status == "none":
+                raise ValueError(f"memory {known} is not a task: it was remembered without urgency")
+            with self._store.changing(space) as database:
+                space.engine.complete(known, moment)
+                _persist(database, space, known, pinned_by=None)
+            return self._record(space, known, moment)
+
+    def pin(self, id: int, *, now: Time | None = None) -> Record:
+        """Hold a memory at full vividness until it is unpinned, completed or forgotten."""
+        moment = self._now(now)
+        with self._open() as space:
+            known = self._known(space, id)
+            with self._store.changing(space) as database:
+                space.engine.pin(known, now=moment)
+                _persist(database, space, known, pinned_by="user")
+            return self._record(space, known, moment)
+
+    def unpin(self, id: int, *, now: Time | None = None) -> Record:
+        """Let a pinned memory fade again, from this moment on."""
+        moment = self._now(now)
+        with self._open() as space:
+            known = self._known(space, id)
+            with self._store.changing(space) as database:
+                space.engine.unpin(known, now=moment)
+                _persist(database, space, known, pinned_by=None)
+            return self._record(space, known, moment)
+
+    def reinforce(self, ids: int | Iterable[int], *, now: Time | None = None) -> None:
+        """Count these memories as used, and strengthen each, at most once an hour.
+
+        If one id is unknown, nothing changes.
+        """
+        moment = self._now(now)
+        with self._open() as space:
+            each = [ids] if isinstance(ids, (int, np.integer)) else ids
+            if isinstance(each, (str, bytes)) or not isinstance(each, Iterable):
+                raise TypeError(f"ids must be an int or a sequence of int, got {ids!r:.80}")
+            known = [self._known(space, id) for id in each]
+            used = np.array(sorted(set(known)), dtype=np.int64)
+            space.engine.touch(used, moment)
+            self._store.changed(space, used)
+
+    # Reading
+
+    def recall(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        tags: Iterable[str] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        status: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        min_score: float | None = None,
+        reinforce: bool = True,
+        now: Time | None = None,
+    ) -> builtins.list[Hit]:
+        """The k best memories for a query, best first; fewer if fewer pass the filters.
+
+        Recalling strengthens the hits whose similarity is close to the best one's, and weakens
+        the runners-up that resemble those (retrieval-induced forgetting), within the bounds of the
+        policy. The records of the hits show the memories as they were ranked, before that.
+
+        Parameters
+        ----------
+        tags : sequence of str, optional
+            Only memories that have all of these.
+        filter : dict, optional
+            Only memories with an occurrence whose metadata has all of these keys and values.
+        status : {"open", "completed", "none"}, optional
+            Only open tasks, only completed ones, or only what is not a task.
+        since, until : time, optional
+            Only memories with an occurrence in ``since <= time < until``.
+        min_score : float, optional
+            Only hits with at least this score.
+        reinforce : bool
+            False: look only, change nothing.
+        """
+        question = Question(
+            text=check_text(query, "query"),
+            k=check_count(k, "k"),
+            tags=None if tags is None else check_tags(tags),
+            metadata=check_filter(filter),
+            status=check_status(status),
+            since=None if since is None else to_seconds(since, "since"),
+            until=None if until is None else to_seconds(until, "until"),
+            min_score=check_limit(min_score, "min_score"),
+            reinforce=check_bool(reinforce, "reinforce"),
+            neutral=self._neutral,
+            now=self._now(now),
+        )
+        with self._open():
+            pass  # a closed store says so before the embedder works
+        vector = self._embedder.embed_queries([question.text])[0]
+        with self._open() as space:
+            return answer(self._store, space, question, vector)
+
+    def get(self, id: int, *, now: Time | None = None) -> Record:
+        """A memory as it stands now; MemoryNotFound if this namespace has none with this id."""
+        moment = self._now(now)
+        with self._open() as space:
+            return self._record(space, self._known(space, id), moment)
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        tags: Iterable[str] | None = None,
+        order: str = "created",
+        now: Time | None = None,
+    ) -> builtins.list[Record]:
+        """Memories in order.
+
+        Parameters
+        ----------
+        limit, offset : int
+            How many, after how many.
+        tags : sequence of str, optional
+            Only memories that have all of these.
+        order : str
+            "created" (the oldest first), "vividness", "salience", "last_access" or
+            "access_count"; with "-" before it the highest first.
+        """
+        count = None if limit is None else check_count(limit, "limit")
+        skipped = check_count(offset, "offset")
+        wanted = () if tags is None else check_tags(tags)
+        order = check_text(order, "order")
+        moment = self._now(now)
+        with self._open() as space:
+            ids = _reading.ordered(space, wanted, order, moment).tolist()
+            ids = ids[skipped : None if count is None else skipped + count]
+            return _reading.records(self._store, space, ids, moment)
+
+    def stats(self) -> Stats:
+        """Counts of this namespace, and what the store is."""
+        with self._open() as space:
+            return _reading.stats(self._store, space)
+
+    def __len__(self) -> int:
+        with self._open() as space:
+            return len(space.engine)
+
+    # The store
+
+    def namespace(self, name: str) -> Memory:
+        """The memories of another agent or user in the same store, apart from all others.
+
+        The returned object needs no closing; it ends with the ``Memory`` that opened the store.
+        """
+        view = copy.copy(self)
+        view._name = check_text(name, "namespace")
+        view._root = self._root or self
+        with self._open():
+            return view
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write this namespace to a JSON Lines file; return the number of memories.
+
+        The file holds everything, vectors and strengths bit for bit. It replaces an older one
+        only when it is complete.
+        """
+        with self._open() as space:
+            return transfer.export(self._store, space, os.fspath(path))
+
+    def import_(self, path: str | os.PathLike[str]) -> int:
+        """Add the memories of an exported file to this namespace; return their number.
+
+        Memories keep their ids, so each must be above every id that the store has ever used,
+        as in a new store. Nothing is merged. A bad line is a ValueError that names it, and
+        changes nothing.
+        """
+        moment = self._now(None)
+        with self._open() as space:
+            return transfer.import_(self._store, space, os.fspath(path), moment)
+
+    def compact(self) -> None:
+        """Give back the room of forgotten memories: afterwards no file holds their bytes."""
+        with self._open():
+            self._store.compact()
+
+    def close(self) -> None:
+        """Write what is still to be written and let the file go. A second call does nothing."""
+        self._closed = True
+        if self._root is None:
+            self._finalizer()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Memory({self._store.path!r}, namespace={self._name!r})"
+
+    # Within
+
+    def _now(self, now: Time | None) -> float:
+        return to_seconds(self._clock(), "clock()") if now is None else to_seconds(now, "now")
+
+    @contextmanager
+    def _open(self) -> Iterator[Space]:
+        """This namespace, under the store's lock."""
+        if self._closed:
+            raise StoreClosed(f"{self!r} is closed")
+        with self._store.locked():
+            yield self._store.space(self._name)
+
+    def _known(self, space: Space, id: int) -> int:
+        checked = check_id(id)
+        if checked not in space.engine:
+            raise MemoryNotFound(f"no memory {checked} in namespace {self._name!r}")
+        return checked
+
+    def _record(self, space: Space, id: int, now: float) -> Record:
+        return _reading.records(self._store, space, [id], now)[0]
+
+    def _arousal(self, draft: Draft) -> Arousal:
+        if draft.arousal is not None:
+            return Arousal(draft.arousal, "given")
+        if self._detector is None:
+            return Arousal(0.0, "off")
+        result = self._detector.detect(draft.text, draft.context)
+        return Arousal(check_unit(result.score, "the detector's score"), str(result.source))
+
+
+def _persist(database: Database, space: Space, id: int, *, pinned_by: str | None) -> None:
+    """Write a memory's strength now, and who pinned it."""
+    ids = np.array([id], dtype=np.int64)
+    database.update_traces(ids, space.engine.traces(ids))
+    database.set_pinned_by(id, pinned_by)
+    space.surprise_pins.discard(id)

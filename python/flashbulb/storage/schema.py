@@ -1,0 +1,158 @@
+"""The tables of a store, and the question whether a file is one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from flashbulb.errors import CorruptStore
+
+__all__ = ["VERSION", "check_file", "prepare"]
+
+VERSION = 1
+_APPLICATION_ID = 0x464C4248  # "FLBH"
+
+# Text, strength and vector lie in tables of their own: a recall rewrites the small strengths of
+# many rows, and only few pages with them. NULL stands for NaN (never; not a task).
+_TABLES = """
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE namespaces (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    refused_pins INTEGER NOT NULL DEFAULT 0
+);
+
+CREATE TABLE surprise (
+    namespace INTEGER NOT NULL REFERENCES namespaces,
+    mode TEXT NOT NULL,
+    state BLOB NOT NULL,
+    PRIMARY KEY (namespace, mode)
+);
+
+-- When a tag was last remembered, for temporal novelty. `tag` is a digest: the statistics of the
+-- stream outlive what is forgotten, its words do not.
+CREATE TABLE last_seen (
+    namespace INTEGER NOT NULL REFERENCES namespaces,
+    tag TEXT NOT NULL,
+    time REAL NOT NULL,
+    PRIMARY KEY (namespace, tag)
+) WITHOUT ROWID;
+
+CREATE TABLE memories (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace INTEGER NOT NULL REFERENCES namespaces,
+    digest BLOB NOT NULL,
+    text TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    who TEXT,
+    what TEXT,
+    "when" TEXT,
+    "where" TEXT,
+    arousal REAL NOT NULL,
+    arousal_source TEXT NOT NULL,
+    surprise REAL,
+    importance REAL,
+    flashbulb INTEGER NOT NULL,
+    pinned_by TEXT,
+    created REAL NOT NULL
+);
+CREATE INDEX memories_by_digest ON memories (namespace, digest);
+CREATE INDEX memories_by_time ON memories (namespace, created);
+
+CREATE TABLE traces (
+    id INTEGER PRIMARY KEY REFERENCES memories,
+    salience REAL NOT NULL,
+    floor REAL NOT NULL,
+    vividness REAL NOT NULL,
+    vividness_time REAL NOT NULL,
+    last_access REAL,
+    last_strength_change REAL,
+    access_count INTEGER NOT NULL,
+    urgency REAL,
+    status INTEGER NOT NULL,
+    pinned INTEGER NOT NULL
+);
+
+CREATE TABLE vectors (
+    id INTEGER PRIMARY KEY REFERENCES memories,
+    vector BLOB NOT NULL
+);
+
+-- The second and later times that a memory was remembered.
+CREATE TABLE occurrences (
+    number INTEGER PRIMARY KEY,
+    memory INTEGER NOT NULL REFERENCES memories,
+    namespace INTEGER NOT NULL REFERENCES namespaces,
+    time REAL NOT NULL,
+    metadata TEXT NOT NULL
+);
+CREATE INDEX occurrences_by_memory ON occurrences (memory);
+CREATE INDEX occurrences_by_time ON occurrences (namespace, time);
+"""
+
+
+def check_file(path: str) -> None:
+    """Refuse what is not a store, or a newer one, before anything is opened for writing.
+
+    Raises
+    ------
+    CorruptStore
+        If the file is no SQLite database, another program's, or of a newer version.
+    IsADirectoryError, PermissionError, FileNotFoundError
+        If the path cannot hold a store.
+    """
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"a store must be a file, {path} is a directory")
+    if not os.path.exists(path):
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(f"no folder {folder} for the store {path}")
+        return
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise PermissionError(f"the store {path} must be readable and writable")
+    if os.path.getsize(path) == 0:
+        return
+    # Immutable: nothing is written beside the file either, and a log is left alone.
+    connection = sqlite3.connect(f"{Path(path).as_uri()}?immutable=1", uri=True)
+    try:
+        _check_header(connection, path)
+    finally:
+        connection.close()
+
+
+def prepare(connection: sqlite3.Connection, path: str) -> bool:
+    """Create the tables in an empty database, check the others; say whether it was empty."""
+    empty = _check_header(connection, path)
+    if empty:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_TABLES}"
+            f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
+        )
+    return empty
+
+
+def _check_header(connection: sqlite3.Connection, path: str) -> bool:
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise CorruptStore(f"{path} is not a Flashbulb store: {error}") from error
+    if application == version == objects == 0:
+        return True  # new, or its creation was interrupted
+    if application != _APPLICATION_ID:
+        raise CorruptStore(f"{path} is an SQLite database of another program, not a store")
+    if version > VERSION:
+        raise CorruptStore(
+            f"{path} needs version {version} of the store format, this Flashbulb reads up to "
+            f"{VERSION}; update Flashbulb"
+        )
+    if version < 1 or objects == 0:
+        raise CorruptStore(f"{path} is a damaged store: version {version}, {objects} tables")
+    return False

@@ -1,0 +1,427 @@
+"""The database of a store: every SQL statement is here.
+
+Not thread-safe; the store's lock guards it. The rows speak SQL's language (JSON text for tags and
+metadata, None for what does not apply); columns of strengths travel as NumPy arrays, NaN for None.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbulb.errors import CorruptStore, StoreLocked
+from flashbulb.storage import schema
+
+__all__ = ["TRACE_COLUMNS", "Database", "Loaded", "Row"]
+
+Durability = Literal["full", "normal"]
+
+TRACE_COLUMNS: dict[str, Any] = {
+    "salience": np.float64,
+    "floor": np.float64,
+    "vividness": np.float64,
+    "vividness_time": np.float64,
+    "last_access": np.float64,
+    "last_strength_change": np.float64,
+    "access_count": np.int64,
+    "urgency": np.float64,
+    "status": np.uint8,
+    "pinned": np.bool_,
+}
+_IN_ONE_STATEMENT = 500  # ids; old builds of SQLite allow 999 parameters
+
+
+class Row(NamedTuple):
+    """What of a memory does not change with its strength: one row of the table ``memories``."""
+
+    id: int
+    namespace: int
+    digest: bytes
+    text: str
+    tags: str
+    metadata: str
+    who: str | None
+    what: str | None
+    when: str | None
+    where: str | None
+    arousal: float
+    arousal_source: str
+    surprise: float | None
+    importance: float | None
+    flashbulb: int
+    pinned_by: str | None
+    created: float
+
+
+class Loaded(NamedTuple):
+    """What the engine needs of a namespace; n rows, ids ascending."""
+
+    ids: NDArray[np.int64]
+    created: NDArray[np.float64]
+    tags: list[str]
+    traces: dict[str, NDArray[Any]]
+    vectors: NDArray[np.float32]
+
+
+_ROW = ", ".join(f'"{name}"' for name in Row._fields)
+_ROW_MARKS = ", ".join("?" * len(Row._fields))
+_TRACE = ", ".join(TRACE_COLUMNS)
+_TRACE_MARKS = ", ".join("?" * len(TRACE_COLUMNS))
+
+
+class Database:
+    """The open database of one store.
+
+    Parameters
+    ----------
+    path : str
+        A real path, or ":memory:".
+    durability : {"full", "normal"}
+        What a commit survives: power loss, or the end of the process.
+    timeout : float
+        Seconds to wait for another program that reads or writes the file.
+    """
+
+    def __init__(self, path: str, durability: Durability, timeout: float) -> None:
+        self.path = path
+        if path != ":memory:":
+            schema.check_file(path)
+        self._connection = sqlite3.connect(
+            path, timeout=timeout, isolation_level=None, check_same_thread=False
+        )
+        _open.add(self)
+        try:
+            with self._translated():
+                self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                self._connection.execute(
+                    f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}"
+                )
+                # Forgotten bytes are overwritten at once; compact() takes care of the log.
+                self._connection.execute("PRAGMA secure_delete = ON").fetchone()
+                self.is_new = schema.prepare(self._connection, path)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Say in this package's words what SQLite found wrong with the file."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            message = str(error)
+            if "malformed" in message or "not a database" in message:
+                raise CorruptStore(f"{self.path} is damaged: {message}") from error
+            if "no such table" in message or "no such column" in message:
+                raise CorruptStore(f"{self.path} lacks a part of a store: {message}") from error
+            if "locked" in message or "busy" in message:
+                raise StoreLocked(
+                    f"another program holds the database {self.path}: {message}"
+                ) from error
+            raise
+
+    def _all(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        with self._translated():
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def _each_of(self, sql: str, ids: Sequence[int]) -> Iterator[Any]:
+        """The rows of a SELECT that ends in ``IN``, for any number of ids."""
+        for start in range(0, len(ids), _IN_ONE_STATEMENT):
+            some = ids[start : start + _IN_ONE_STATEMENT]
+            yield from self._all(f"{sql} ({', '.join('?' * len(some))})", some)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All statements inside take effect together and durably, or not at all."""
+        self._all("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._all("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        with self._translated():
+            self._connection.close()
+
+    # Meta and namespaces
+
+    def meta(self) -> dict[str, str]:
+        return dict(self._all("SELECT key, value FROM meta"))
+
+    def set_meta(self, values: Mapping[str, str]) -> None:
+        for item in values.items():
+            self._all("INSERT OR REPLACE INTO meta VALUES (?, ?)", item)
+
+    def namespaces(self) -> dict[str, int]:
+        return dict(self._all("SELECT name, id FROM namespaces ORDER BY id"))
+
+    def namespace(self, name: str) -> tuple[int, int] | None:
+        """The number of a namespace and its count of refused pins."""
+        rows = self._all("SELECT id, refused_pins FROM namespaces WHERE name = ?", (name,))
+        return rows[0] if rows else None
+
+    def create_namespace(self, name: str) -> int:
+        self._all("INSERT INTO namespaces (name) VALUES (?)", (name,))
+        return self._count("SELECT id FROM namespaces WHERE name = ?", (name,))
+
+    def set_refused_pins(self, namespace: int, count: int) -> None:
+        self._all("UPDATE namespaces SET refused_pins = ? WHERE id = ?", (count, namespace))
+
+    def surprise_states(self, namespace: int) -> dict[str, bytes]:
+        return dict(
+            self._all(
+                "SELECT mode, state FROM surprise WHERE namespace = ? ORDER BY mode", (namespace,)
+            )
+        )
+
+    def set_surprise_state(self, namespace: int, mode: str, state: bytes) -> None:
+        self._all("INSERT OR REPLACE INTO surprise VALUES (?, ?, ?)", (namespace, mode, state))
+
+    def last_seen(self, namespace: int) -> dict[str, float]:
+        return dict(
+            self._all(
+                "SELECT tag, time FROM last_seen WHERE namespace = ? ORDER BY tag", (namespace,)
+            )
+        )
+
+    def set_last_seen(self, namespace: int, times: Mapping[str, float]) -> None:
+        with self._translated():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO last_seen VALUES (?, ?, ?)",
+                ((namespace, tag, time) for tag, time in times.items()),
+            )
+
+    # Memories
+
+    def next_id(self) -> int:
+        """One above the highest id that was ever given out."""
+        return 1 + self._count("SELECT max(seq) FROM sqlite_sequence WHERE name = 'memories'")
+
+    def insert(self, row: Row) -> None:
+        self._all(f"INSERT INTO memories ({_ROW}) VALUES ({_ROW_MARKS})", row)
+
+    def insert_strengths(
+        self, ids: NDArray[np.int64], traces: Mapping[str, NDArray[Any]], vectors: NDArray[Any]
+    ) -> None:
+        """The traces and vectors (n, d) of rows that were inserted."""
+        stored = np.ascontiguousarray(vectors, dtype="<f4")
+        with self._translated():
+            self._connection.executemany(
+                f"INSERT INTO traces (id, {_TRACE}) VALUES (?, {_TRACE_MARKS})",
+                (
+                    (id, *values)
+                    for id, *values in zip(ids.tolist(), *_columns(traces), strict=True)
+                ),
+            )
+            self._connection.executemany(
+                "INSERT INTO vectors VALUES (?, ?)",
+                ((id, row.tobytes()) for id, row in zip(ids.tolist(), stored, strict=True)),
+            )
+
+    def update_traces(self, ids: NDArray[np.int64], traces: Mapping[str, NDArray[Any]]) -> None:
+        assignments = ", ".join(f"{name} = ?" for name in TRACE_COLUMNS)
+        with self._translated():
+            self._connection.executemany(
+                f"UPDATE traces SET {assignments} WHERE id = ?",
+                zip(*_columns(traces), ids.tolist(), strict=True),
+            )
+
+    def add_occurrence(self, memory: int, namespace: int, time: float, metadata: str) -> None:
+        self._all(
+            "INSERT INTO occurrences (memory, namespace, time, metadata) VALUES (?, ?, ?, ?)",
+            (memory, namespace, time, metadata),
+        )
+
+    def set_pinned_by(self, id: int, source: str | None) -> None:
+        self._all("UPDATE memories SET pinned_by = ? WHERE id = ?", (source, id))
+
+    def delete(self, id: int) -> None:
+        for table, column in (
+            ("occurrences", "memory"),
+            ("vectors", "id"),
+            ("traces", "id"),
+            ("memories", "id"),
+        ):
+            self._all(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+
+    def same_digest(self, namespace: int, digest: bytes, completed: int) -> list[int]:
+        """Memories that could be a repeat, but for those whose status is `completed`."""
+        return [
+            id
+            for (id,) in self._all(
+                "SELECT memories.id FROM memories LEFT JOIN traces USING (id) "
+                "WHERE namespace = ? AND digest = ? AND status IS NOT ? ORDER BY memories.id",
+                (namespace, digest, completed),
+            )
+        ]
+
+    def rows(self, ids: Sequence[int]) -> dict[int, Row]:
+        found = self._each_of(f"SELECT {_ROW} FROM memories WHERE id IN", ids)
+        return {row[0]: Row(*row) for row in found}
+
+    def occurrences(self, ids: Sequence[int]) -> dict[int, list[tuple[float, str]]]:
+        """The second and later occurrences, in the order they came."""
+        result: dict[int, list[tuple[float, str]]] = {}
+        numbered = self._each_of(
+            "SELECT number, memory, time, metadata FROM occurrences WHERE memory IN", ids
+        )
+        for _, memory, time, metadata in sorted(numbered):
+            result.setdefault(memory, []).append((time, metadata))
+        return result
+
+    def occurring(self, namespace: int, since: float | None, until: float | None) -> list[int]:
+        """Memories with a second or later occurrence in ``since <= time < until``."""
+        return [
+            id
+            for (id,) in self._all(
+                "SELECT DISTINCT memory FROM occurrences "
+                "WHERE namespace = ? AND time >= ? AND time < ?",
+                (namespace, *_window(since, until)),
+            )
+        ]
+
+    def metadata_with(
+        self, namespace: int, parts: Sequence[str], since: float | None, until: float | None
+    ) -> list[tuple[int, str]]:
+        """(id, metadata) of every occurrence in the window whose JSON holds all `parts`."""
+        holds = "".join(" AND instr(metadata, ?)" for _ in parts)
+        window = (namespace, *_window(since, until), *parts)
+        return self._all(
+            "SELECT id, metadata FROM memories "
+            f"WHERE namespace = ? AND created >= ? AND created < ?{holds} UNION ALL "
+            "SELECT memory, metadata FROM occurrences "
+            f"WHERE namespace = ? AND time >= ? AND time < ?{holds}",
+            (*window, *window),
+        )
+
+    def tags(self, namespace: int, parts: Sequence[str] = ()) -> list[tuple[int, float, str]]:
+        """(id, created, tags) of every memory whose tags' JSON holds all `parts`, by time."""
+        holds = "".join(" AND instr(tags, ?)" for _ in parts)
+        return self._all(
+            f"SELECT id, created, tags FROM memories WHERE namespace = ?{holds} "
+            "ORDER BY created, id",
+            (namespace, *parts),
+        )
+
+    def texts(self, namespace: int) -> Iterator[tuple[int, str]]:
+        with self._translated():
+            yield from self._connection.execute(
+                "SELECT id, text FROM memories WHERE namespace = ? ORDER BY id", (namespace,)
+            )
+
+    def pinned_by(self, namespace: int, source: str) -> list[int]:
+        return [
+            id
+            for (id,) in self._all(
+                "SELECT id FROM memories WHERE namespace = ? AND pinned_by = ?",
+                (namespace, source),
+            )
+        ]
+
+    def load(self, namespace: int, dim: int) -> Loaded:
+        """All rows of a namespace, for the engine."""
+        count = self._count("SELECT count(*) FROM memories WHERE namespace = ?", (namespace,))
+        ids = np.empty(count, dtype=np.int64)
+        created = np.empty(count)
+        tags: list[str] = []
+        traces = {name: np.empty(count, dtype=kind) for name, kind in TRACE_COLUMNS.items()}
+        vectors = np.empty((count, dim), dtype=np.float32)
+        strengths: list[tuple[Any, ...]] = []
+        with self._translated():
+            for i, (id, time, names, vector, *values) in enumerate(
+                self._connection.execute(
+                    f"SELECT memories.id, created, tags, vector, {_TRACE} FROM memories "
+                    "LEFT JOIN traces USING (id) LEFT JOIN vectors USING (id) "
+                    "WHERE namespace = ? ORDER BY memories.id",
+                    (namespace,),
+                )
+            ):
+                if values[0] is None or vector is None or len(vector) != 4 * dim:
+                    raise CorruptStore(f"{self.path} is damaged: memory {id} is incomplete")
+                ids[i], created[i] = id, time
+                tags.append(names)
+                vectors[i] = np.frombuffer(vector, dtype="<f4")
+                strengths.append(tuple(values))
+        for column, values in zip(traces.values(), zip(*strengths, strict=True), strict=False):
+            column[:] = [math.nan if value is None else value for value in values]
+        return Loaded(ids, created, tags, traces, vectors)
+
+    # The whole file
+
+    def _count(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        rows = self._all(sql, parameters)
+        return int(rows[0][0] or 0) if rows else 0
+
+    def counts(self, namespace: int) -> dict[str, int]:
+        of_namespace = (namespace,)
+        return {
+            "flashbulbs": self._count(
+                "SELECT count(*) FROM memories WHERE namespace = ? AND flashbulb", of_namespace
+            ),
+            "repeats": self._count(
+                "SELECT count(*) FROM occurrences WHERE namespace = ?", of_namespace
+            ),
+            "namespaces": self._count("SELECT count(DISTINCT namespace) FROM memories"),
+        }
+
+    def size(self) -> int:
+        """Bytes of the database and its log, without opening them."""
+        if self.path == ":memory:":
+            pages = self._count("PRAGMA page_count")
+            return pages * self._count("PRAGMA page_size")
+        return sum(
+            os.path.getsize(self.path + end)
+            for end in ("", "-wal")
+            if os.path.exists(self.path + end)
+        )
+
+    def compact(self) -> None:
+        """Rewrite the file without what was deleted, and empty the log."""
+        self._all("VACUUM")
+        ((busy, _, _),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)") or [(0, 0, 0)]
+        if busy:
+            raise StoreLocked(
+                f"another program reads {self.path}: its log still holds what was forgotten; "
+                "compact again later"
+            )
+
+    def verify(self) -> None:
+        """Raise CorruptStore if SQLite finds the file damaged."""
+        (answer,) = self._all("PRAGMA quick_check(1)")[0]
+        if answer != "ok":
+            raise CorruptStore(f"{self.path} is damaged: {answer}")
+
+
+def _window(since: float | None, until: float | None) -> tuple[float, float]:
+    return (-math.inf if since is None else since, math.inf if until is None else until)
+
+
+def _columns(traces: Mapping[str, NDArray[Any]]) -> Iterable[list[Any]]:
+    """The trace columns as SQL values; what is not a number becomes NULL."""
+    for name, kind in TRACE_COLUMNS.items():
+        values = traces[name].tolist()
+        yield [None if v != v else v for v in values] if kind is np.float64 else values
+
+
+_open: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _leak_in_child() -> None:
+    """A forked child must never close the parent's database: keep the connection for ever."""
+    for database in list(_open):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database._connection))
+
+
+os.register_at_fork(after_in_child=_leak_in_child)

@@ -1,0 +1,373 @@
+"""Export and import of a namespace as JSON Lines.
+
+The first line says what the file is: format, embedder, policy, surprise statistics, number of
+memories. Each further line is one memory, with its vector (base64 of little-endian float32) and
+its strength as stored. Numbers are written so that they come back bit for bit.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from flashbulb._check import (
+    check_metadata,
+    check_optional_text,
+    check_text,
+    check_unit,
+    to_json,
+)
+from flashbulb._draft import Draft
+from flashbulb._store import Space, Store, check_embedder, policy_from_json, policy_to_json
+from flashbulb._time import to_seconds
+from flashbulb.engine import Engine
+from flashbulb.errors import FlashbulbError
+from flashbulb.storage.sqlite import TRACE_COLUMNS, Row
+from flashbulb.surprise import SurpriseDetector
+
+__all__ = ["export", "import_"]
+
+FORMAT = "flashbulb-export"
+VERSION = 1
+HIGHEST_ID = 2**62
+"""Leaves room for the ids that come after an import."""
+
+_BATCH = 1000
+_PINNED_BY = (None, "user", "surprise")
+
+
+def export(store: Store, space: Space, path: str) -> int:
+    """Write the namespace to `path`, atomically, under the store's lock."""
+    target = _outside_the_store(store, path)
+    ids = space.engine.ids.tolist()
+    folder, name = os.path.split(target)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(to_json(_header(store, space, len(ids))) + "\n")
+            for start in range(0, len(ids), _BATCH):
+                for line in _lines(store, space, ids[start : start + _BATCH]):
+                    file.write(to_json(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    return len(ids)
+
+
+def _outside_the_store(store: Store, path: str) -> str:
+    """The real path, if it is none of the store's own files.
+
+    To open and close one of those would drop the locks that SQLite holds.
+    """
+    target = os.path.realpath(path)
+    if store.path != ":memory:" and os.path.exists(target):
+        for end in ("", "-wal", "-shm", ".lock"):
+            own = store.path + end
+            if os.path.exists(own) and os.path.samefile(own, target):
+                raise ValueError(f"{path} is a file of the open store itself")
+    return target
+
+
+def _header(store: Store, space: Space, memories: int) -> dict[str, Any]:
+    states: dict[str, bytes] = {}
+    seen: dict[str, float] = {}
+    if space.number is not None:
+        states = store.database.surprise_states(space.number)
+        seen = store.database.last_seen(space.number)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "memories": memories,
+        "embedder": store.described_embedder(),
+        "policy": json.loads(policy_to_json(store.policy)),
+        "surprise": {mode: _to_base64(state) for mode, state in states.items()},
+        "last_seen": seen,
+        "refused_pins": space.refused_pins,
+    }
+
+
+def _lines(store: Store, space: Space, ids: list[int]) -> Iterator[dict[str, Any]]:
+    rows = store.database.rows(ids)
+    repeats = store.database.occurrences(ids)
+    wanted = np.array(ids, dtype=np.int64)
+    vectors = space.engine.vectors(wanted).astype("<f4")
+    traces = space.engine.traces(wanted)
+    columns = {name: traces[name].tolist() for name in TRACE_COLUMNS}
+    for i, id in enumerate(ids):
+        row = rows[id]
+        line = row._asdict()
+        del line["namespace"], line["digest"]
+        line["tags"] = json.loads(row.tags)
+        line["metadata"] = json.loads(row.metadata)
+        line["flashbulb"] = bool(row.flashbulb)
+        line["occurrences"] = [[time, json.loads(text)] for time, text in repeats.get(id, ())]
+        line["trace"] = {
+            name: None if values[i] != values[i] else values[i] for name, values in columns.items()
+        }
+        line["vector"] = _to_base64(vectors[i].tobytes())
+        yield line
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+class _Parsed:
+    """An export file, read and found good as a whole."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        with open(_outside_the_store(store, path), "rb") as file:
+            lines = file.read().split(b"\n")
+        if lines[-1] == b"":
+            lines.pop()
+        if not lines:
+            raise ValueError(f"{path} is empty, not an export")
+        self.dim = store.embedder.dim
+        self.rows: list[Row] = []
+        self.occurrences: list[tuple[int, float, str]] = []
+        self.traces: list[dict[str, Any]] = []
+        self.vectors: list[bytes] = []
+        used: set[int] = set()
+        number = 1
+        try:
+            self._read_header(store, _object(lines[0], _HEADER), path)
+            for line in lines[1:]:
+                number += 1
+                self._read_memory(_object(line, _MEMORY), used, store.next_id)
+            if len(self.rows) != self.memories:
+                raise ValueError(
+                    f"the file ends after {len(self.rows)} of {self.memories} memories"
+                )
+        except (TypeError, ValueError) as error:
+            if isinstance(error, FlashbulbError):
+                raise
+            raise ValueError(f"{path}, line {number}: {error}") from error
+
+    def _read_header(self, store: Store, header: dict[str, Any], path: str) -> None:
+        if header["format"] != FORMAT:
+            raise ValueError(f"not a Flashbulb export: format is {header['format']!r:.80}")
+        if header["version"] != VERSION:
+            raise ValueError(
+                f"the export needs version {header['version']!r:.80} of the format, "
+                f"this Flashbulb reads {VERSION}"
+            )
+        self.memories = _integer(header["memories"], "memories", 0, HIGHEST_ID)
+        self.refused_pins = _integer(header["refused_pins"], "refused_pins", 0, HIGHEST_ID)
+        check_embedder(header["embedder"], store.described_embedder(), path)
+        self.policy = policy_from_json(to_json(header["policy"]))
+        self.last_seen = {
+            check_text(tag, "a tag"): to_seconds(time, "last_seen")
+            for tag, time in _dict(header["last_seen"], "last_seen").items()
+        }
+        self.surprise = {}
+        for mode, state in _dict(header["surprise"], "surprise").items():
+            data = _from_base64(state, "surprise")
+            if SurpriseDetector.from_state(data, last_seen={}).mode != mode:
+                raise ValueError(f"surprise has the statistics of another mode under {mode!r:.80}")
+            self.surprise[mode] = data
+
+    def _read_memory(self, line: dict[str, Any], used: set[int], lowest: int) -> None:
+        id = _integer(line["id"], "id", 1, HIGHEST_ID)
+        if id in used:
+            raise ValueError(f"id {id} is in the file twice")
+        if id < lowest:
+            raise ValueError(
+                f"id {id} is not free: this store has used the ids up to {lowest - 1}; "
+                "import into a new store"
+            )
+        used.add(id)
+        trace = _trace(line["trace"])
+        draft = Draft.of(
+            {
+                "text": line["text"],
+                "tags": line["tags"],
+                "metadata": _dict(line["metadata"], "metadata"),
+                "urgency": trace["urgency"],
+                "who": line["who"],
+                "what": line["what"],
+                "when": check_optional_text(line["when"], "when"),
+                "where": line["where"],
+                "arousal": check_unit(line["arousal"], "arousal"),
+            },
+            to_seconds(line["created"], "created"),
+        )
+        if line["pinned_by"] not in _PINNED_BY or (line["pinned_by"] is None) == trace["pinned"]:
+            raise ValueError(
+                f"pinned_by {line['pinned_by']!r:.80} does not fit pinned {trace['pinned']}"
+            )
+        if not isinstance(line["flashbulb"], bool):
+            raise TypeError(f"flashbulb must be true or false, got {line['flashbulb']!r:.80}")
+        vector = _from_base64(line["vector"], "vector")
+        values = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * self.dim else None
+        if values is None:
+            raise ValueError(f"vector must have {4 * self.dim} bytes, got {len(vector)}")
+        norm = float(np.linalg.norm(values.astype(np.float64)))
+        if not abs(norm - 1.0) <= 1e-5:  # NaN too
+            raise ValueError(f"vector must have length 1, has {norm:g}")
+        for pair in _list(line["occurrences"], "occurrences"):
+            if len(_list(pair, "an occurrence")) != 2:
+                raise ValueError("an occurrence must be a time and metadata")
+            metadata = check_metadata(_dict(pair[1], "metadata"))
+            self.occurrences.append((id, to_seconds(pair[0], "an occurrence's time"), metadata))
+        self.rows.append(
+            Row(
+                id=id,
+                namespace=-1,
+                digest=draft.digest(),
+                text=draft.text,
+                tags=to_json(draft.tags),
+                metadata=draft.metadata,
+                who=draft.who,
+                what=draft.what,
+                when=draft.when,
+                where=draft.where,
+                arousal=float(line["arousal"]),
+                arousal_source=check_text(line["arousal_source"], "arousal_source"),
+                surprise=_optional_number(line["surprise"], "surprise"),
+                importance=_optional_number(line["importance"], "importance"),
+                flashbulb=int(line["flashbulb"]),
+                pinned_by=line["pinned_by"],
+                created=draft.now,
+            )
+        )
+        self.traces.append(trace)
+        self.vectors.append(vector)
+
+
+def import_(store: Store, space: Space, path: str, now: float) -> int:
+    """Add the memories of the file at `path`, all or none, under the store's lock."""
+    parsed = _Parsed(store, path)
+    order = sorted(range(len(parsed.rows)), key=lambda i: parsed.rows[i].id)
+    rows = [parsed.rows[i] for i in order]
+    engine = _engine(parsed, order)
+    if parsed.policy != store.policy:  # as at opening: what the old laws did until now stays
+        engine.set_policy(store.policy, now=now)
+    with store.write() as database:
+        number = space.number
+        if number is None:
+            number = database.create_namespace(space.name)
+            for mode, state in parsed.surprise.items():
+                database.set_surprise_state(number, mode, state)
+            database.set_last_seen(number, parsed.last_seen)
+            database.set_refused_pins(number, parsed.refused_pins)
+        for row in rows:
+            database.insert(row._replace(namespace=number))
+        database.insert_strengths(engine.ids, engine.traces(), engine.vectors(engine.ids))
+        for memory, time, metadata in parsed.occurrences:
+            database.add_occurrence(memory, number, time, metadata)
+        loaded = store.load(space.name)
+    store.replace(loaded)
+    if rows:
+        store.next_id = rows[-1].id + 1
+    return len(rows)
+
+
+def _engine(parsed: _Parsed, order: list[int]) -> Engine:
+    columns = {
+        name: np.array(
+            [math.nan if (v := parsed.traces[i][name]) is None else v for i in order], dtype=kind
+        )
+        for name, kind in TRACE_COLUMNS.items()
+    }
+    vectors = np.frombuffer(b"".join(parsed.vectors[i] for i in order), dtype="<f4")
+    ids = np.array([parsed.rows[i].id for i in order], dtype=np.int64)
+    return Engine.from_state(
+        {
+            "dim": parsed.dim,
+            "policy": parsed.policy.to_dict(),
+            "next_id": int(ids[-1]) + 1 if len(ids) else 1,
+            "ids": ids,
+            "created": np.array([parsed.rows[i].created for i in order], dtype=np.float64),
+            "tags": [()] * len(ids),  # this engine only holds strengths
+            "vectors": vectors.reshape(len(ids), parsed.dim),
+            **columns,
+        }
+    )
+
+
+# What a line must have, exactly.
+_HEADER = frozenset(
+    ("format", "version", "memories", "embedder", "policy", "surprise", "last_seen", "refused_pins")
+)
+_MEMORY = frozenset(Row._fields) - {"namespace", "digest"} | {"occurrences", "trace", "vector"}
+
+
+def _object(line: bytes, keys: frozenset[str]) -> dict[str, Any]:
+    value = _dict(json.loads(line.decode("utf-8"), parse_constant=_no_number), "a line")
+    if value.keys() != keys:
+        wrong = ", ".join(sorted(value.keys() ^ keys))
+        raise ValueError(f"missing or unknown: {wrong:.200}")
+    return value
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _dict(value: object, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be an object, got {type(value).__name__}")
+    return value
+
+
+def _list(value: object, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{name} must be a list, got {type(value).__name__}")
+    return value
+
+
+def _integer(value: object, name: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r:.80}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be in [{low}, {high}], got {value}")
+    return value
+
+
+def _optional_number(value: object, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TypeError(f"{name} must be a finite number or null, got {value!r:.80}")
+    return float(value)
+
+
+def _from_base64(value: object, name: str) -> bytes:
+    try:
+        return base64.b64decode(check_text(value, name), validate=True)
+    except ValueError as error:
+        raise ValueError(f"{name} must be base64: {error}") from None
+
+
+def _trace(value: object) -> dict[str, Any]:
+    """The strength of a memory, each column in its range."""
+    trace = dict(_dict(value, "trace"))
+    if trace.keys() != TRACE_COLUMNS.keys():
+        raise ValueError(f"trace must have {', '.join(TRACE_COLUMNS)}")
+    for name in ("salience", "floor", "vividness"):
+        trace[name] = check_unit(trace[name], name)
+    trace["vividness_time"] = to_seconds(trace["vividness_time"], "vividness_time")
+    for name in ("last_access", "last_strength_change"):
+        if trace[name] is not None:
+            trace[name] = to_seconds(trace[name], name)
+    if trace["urgency"] is not None:
+        trace["urgency"] = check_unit(trace["urgency"], "urgency")
+    _integer(trace["access_count"], "access_count", 0, 2**62)
+    _integer(trace["status"], "status", 0, 2)
+    if not isinstance(trace["pinned"], bool):
+        raise TypeError(f"pinned must be true or false, got {trace['pinned']!r:.80}")
+    if (trace["status"] == 0) != (trace["urgency"] is None):
+        raise ValueError("a task, and only a task, must have an urgency")
+    return trace
