@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
-from flashbulb._arguments import to_column, to_count, to_ids
+from flashbulb._check import check_count, check_tags
+from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
 from flashbulb._faiss import FlatRows
 from flashbulb._time import Time, to_seconds
-from flashbulb.errors import DimensionMismatch, MemoryNotFound, StoreForked
+from flashbulb.errors import MemoryNotFound, StoreForked
 from flashbulb.policy import Policy
 
 __all__ = ["Engine", "SearchResult"]
@@ -87,7 +88,7 @@ class Engine:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a flashbulb.Policy, got {type(policy).__name__}")
         if isinstance(dim_or_index, (int, np.integer)):
-            dim = to_count(dim_or_index, "dim")
+            dim = check_count(dim_or_index, "dim")
             if dim < 1:
                 raise ValueError(f"dim must be at least 1, got {dim}")
             rows = FlatRows(dim)
@@ -189,7 +190,7 @@ class Engine:
             was used before.
         """
         moment = to_seconds(now, "now")
-        rows = self._unit_rows(vectors, "vectors")
+        rows = to_unit_rows(vectors, self.dim, "vectors")
         count = len(rows)
         salience = to_column(salience, count, "salience")
         if floor is None:
@@ -210,7 +211,7 @@ class Engine:
             "vividness_time": born,
             "pinned": to_column(pinned, count, "pinned", np.bool_),
         }
-        names = self._tag_sets(tags, count)
+        names = to_tag_sets(tags, count)
         wanted = None if ids is None else to_ids(ids)
         if wanted is not None and len(wanted) != count:
             raise ValueError(f"expected {count} ids, got {len(wanted)}")
@@ -305,17 +306,17 @@ class Engine:
             For queries of another dim, or that are zero or not finite; for bad arguments.
         """
         moment = to_seconds(now, "now")
-        k = to_count(k, "k")
+        k = check_count(k, "k")
         if exact is not None and not isinstance(exact, bool):
             raise TypeError(f"exact must be a bool or None, got {exact!r}")
         single = np.ndim(queries) == 1
-        rows = self._unit_rows(queries, "queries")
+        rows = to_unit_rows(queries, self.dim, "queries")
         if status is not None and status not in _STATUS:
             raise ValueError(f"status must be one of {sorted(_STATUS)}, got {status!r}")
         start = -np.inf if since is None else to_seconds(since, "since")
         end = np.inf if until is None else to_seconds(until, "until")
-        wanted = () if tags is None else _one_tag_set(tags)
-        pairs = _addend_pairs(addends, len(rows), single)
+        wanted = () if tags is None else check_tags(tags)
+        pairs = to_addends(addends, len(rows), single)
         policy = self._policy
         with self._reading():
             known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
@@ -345,7 +346,7 @@ class Engine:
 
     def cosines(self, queries: ArrayLike, ids: ArrayLike) -> NDArray[np.float64]:
         """Cosine of each query to each memory, (m, n), by the one definition of similarity."""
-        rows = self._unit_rows(queries, "queries")
+        rows = to_unit_rows(queries, self.dim, "queries")
         vectors = self.vectors(ids)
         return np.array([[_core.inner_product(q, x) for x in vectors] for q in rows]).reshape(
             len(rows), len(vectors)
@@ -353,7 +354,7 @@ class Engine:
 
     def with_tags(self, tags: Sequence[str]) -> NDArray[np.int64]:
         """Ids of the memories that have all of these tags, ascending."""
-        wanted = _one_tag_set(tags)
+        wanted = check_tags(tags)
         with self._reading():
             known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
             if len(known) < len(wanted):
@@ -362,7 +363,7 @@ class Engine:
 
     def newest(self, tags: Sequence[str] = ()) -> int | None:
         """Id of the memory created last among those that have all of these tags."""
-        wanted = _one_tag_set(tags)
+        wanted = check_tags(tags)
         with self._reading():
             known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
             if len(known) < len(wanted):
@@ -554,7 +555,7 @@ class Engine:
             If columns do not fit together, ids do not ascend, a value is out of range or a vector
             does not have unit norm within 1e-5.
         """
-        dim = to_count(state["dim"], "dim")
+        dim = check_count(state["dim"], "dim")
         engine = cls(dim, policy=Policy(**state["policy"]))
         ids = to_ids(state["ids"])
         vectors = np.ascontiguousarray(state["vectors"], dtype=np.float32)
@@ -566,13 +567,13 @@ class Engine:
             if name != "ids"
         }
         latest = float(state.get("latest", -np.inf))
-        tags = engine._tag_sets(state["tags"], len(ids))
+        tags = to_tag_sets(state["tags"], len(ids))
         engine._append_traces(len(ids), latest, columns, tags, ids)
         engine._rows.append(vectors)
         bad = engine._rows.view().first_row_not_unit(1e-5)
         if bad < len(ids):
             raise ValueError(f"vector {bad} does not have unit norm within 1e-5")
-        engine._table.next_id = to_count(state["next_id"], "next_id")
+        engine._table.next_id = check_count(state["next_id"], "next_id")
         return engine
 
     # -- within ----------------------------------------------------------------------------------
@@ -615,78 +616,3 @@ class Engine:
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
         return rows[order], values[order]
-
-    def _unit_rows(self, vectors: ArrayLike, name: str) -> NDArray[np.float32]:
-        array = np.asarray(vectors)
-        if array.ndim == 1:
-            array = array[None, :]
-        if array.ndim != 2:
-            raise ValueError(f"{name} must have 1 or 2 dimensions, got shape {array.shape}")
-        if array.dtype.kind not in "fiu":
-            raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
-        if array.shape[1] != self.dim:
-            raise DimensionMismatch(
-                f"{name} must have {self.dim} dimensions, as this engine has, got {array.shape[1]}"
-            )
-        if array.dtype != np.float32:
-            array = _to_float32(array)
-        rows, good = _core.normalize_rows(np.ascontiguousarray(array))
-        if good < len(rows):
-            raise ValueError(
-                f"row {good} of {name} has no direction: expected finite values that are not all "
-                "zero"
-            )
-        return rows
-
-    def _tag_sets(self, tags: Iterable[Any] | None, count: int) -> list[tuple[str, ...]]:
-        if tags is None:
-            return []
-        if isinstance(tags, (str, bytes)):
-            raise TypeError(f"tags must be a sequence of strings, got {tags!r:.80}")
-        given = list(tags)
-        if all(isinstance(tag, str) for tag in given):
-            return [_one_tag_set(given)] * count
-        if len(given) != count:
-            raise ValueError(f"expected {count} tag sets, got {len(given)}")
-        return [_one_tag_set(each) for each in given]
-
-
-def _one_tag_set(tags: Iterable[Any]) -> tuple[str, ...]:
-    if isinstance(tags, (str, bytes)):
-        raise TypeError(f"tags must be a sequence of strings, got {tags!r:.80}")
-    names = tuple(dict.fromkeys(tags))
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"a tag must be a str, got {type(name).__name__} {name!r:.80}")
-        if not name:
-            raise ValueError("a tag must not be empty")
-    return names
-
-
-def _to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
-    # Values beyond float32 are scaled, row by row, before they are rounded to it; a row that is
-    # not finite stays so and is refused where rows are normalised.
-    wide = array.astype(np.float64)
-    largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
-    scale = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
-    return (wide / scale).astype(np.float32)
-
-
-def _addend_pairs(
-    addends: Any, queries: int, single: bool
-) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    if addends is None:
-        return []
-    given = [addends] if single else list(addends)
-    if len(given) != queries:
-        raise ValueError(f"expected one (ids, values) pair for each of {queries} queries")
-    pairs = []
-    for ids, values in given:
-        exact = to_ids(ids, "addend ids")
-        if len(np.unique(exact)) != len(exact):
-            raise ValueError("addend ids must not repeat")
-        column = to_column(values, len(exact), "addend values")
-        if not np.isfinite(column).all():
-            raise ValueError("addend values must be finite")
-        pairs.append((exact, column))
-    return pairs

@@ -1,0 +1,134 @@
+"""From what a user passes to the arrays that the core takes: ids, columns, unit rows, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flashbulb import _core
+from flashbulb._check import check_tags
+from flashbulb.errors import DimensionMismatch
+
+__all__ = ["to_addends", "to_column", "to_ids", "to_tag_sets", "to_unit_rows"]
+
+
+def to_ids(ids: Any, name: str = "ids") -> NDArray[np.int64]:
+    """One id or several as a 1-d int64 array, exactly.
+
+    Raises
+    ------
+    TypeError
+        If an id is not an integer; floats, bools and strings are not ids.
+    OverflowError
+        If an id does not fit int64.
+    """
+    if isinstance(ids, np.ndarray):
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise TypeError(f"{name} must be integers, got an array of {ids.dtype}")
+        if ids.ndim > 1:
+            raise ValueError(f"{name} must be one id or a 1-d array, got shape {ids.shape}")
+        if ids.dtype.kind == "u" and ids.size and int(ids.max()) > np.iinfo(np.int64).max:
+            raise OverflowError(f"{name} must be below 2**63, got {int(ids.max())}")
+        return np.ascontiguousarray(ids.reshape(-1), dtype=np.int64)
+    if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__"):
+        ids = (ids,)
+    exact = []
+    for value in ids:
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+            raise TypeError(f"{name} must be integers, got {type(value).__name__} {value!r:.80}")
+        exact.append(int(value))
+    try:
+        return np.array(exact, dtype=np.int64)
+    except OverflowError:
+        raise OverflowError(f"{name} must fit int64, got {max(exact, key=abs)}") from None
+
+
+def to_column(
+    values: Any, count: int, name: str, dtype: type[np.generic] = np.float64
+) -> NDArray[Any]:
+    """One value for all rows, or one a row, as a contiguous column of ``count`` values."""
+    column = np.asarray(values)
+    wanted = "biuf" if dtype is not np.bool_ else "b"
+    if column.dtype.kind not in wanted:
+        raise TypeError(f"{name} must be numbers, got {type(values).__name__} {values!r:.80}")
+    if column.ndim > 1 or (column.ndim == 1 and len(column) != count):
+        raise ValueError(
+            f"{name} must be one value or {count} values, got an array of shape {column.shape}"
+        )
+    return np.ascontiguousarray(np.broadcast_to(column, (count,)), dtype=dtype)
+
+
+def to_unit_rows(vectors: ArrayLike, dim: int, name: str) -> NDArray[np.float32]:
+    """One vector or several as (n, dim) float32 rows of unit length.
+
+    Raises
+    ------
+    DimensionMismatch
+        If they have another number of dimensions.
+    TypeError, ValueError
+        If they are not real numbers; if a row is not finite or zero, with its number.
+    """
+    array = np.asarray(vectors)
+    if array.ndim == 1:
+        array = array[None, :]
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have 1 or 2 dimensions, got shape {array.shape}")
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
+    if array.shape[1] != dim:
+        raise DimensionMismatch(f"{name} must have {dim} dimensions, got {array.shape[1]}")
+    if array.dtype != np.float32:
+        array = _to_float32(array)
+    rows, good = _core.normalize_rows(np.ascontiguousarray(array))
+    if good < len(rows):
+        raise ValueError(
+            f"row {good} of {name} has no direction: expected finite values that are not all zero"
+        )
+    return rows
+
+
+def _to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
+    # Values beyond float32 are scaled, row by row, before they are rounded to it; a row that is
+    # not finite stays so and is refused where rows are normalised.
+    wide = array.astype(np.float64)
+    largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
+    scale = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+    return (wide / scale).astype(np.float32)
+
+
+def to_tag_sets(tags: Iterable[Any] | None, count: int) -> list[tuple[str, ...]]:
+    """One tag set a row; one sequence of strings is the set of every row, None is no tags."""
+    if tags is None:
+        return []
+    if isinstance(tags, (str, bytes)):
+        raise TypeError(f"tags must be a sequence of str, got the single {tags!r:.80}")
+    given = list(tags)
+    if all(isinstance(tag, str) for tag in given):
+        return [check_tags(given)] * count
+    if len(given) != count:
+        raise ValueError(f"expected {count} tag sets, got {len(given)}")
+    return [check_tags(each) for each in given]
+
+
+def to_addends(
+    addends: Any, queries: int, single: bool
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """One (ids, values) pair for each query; for a single query the pair itself may be given."""
+    if addends is None:
+        return []
+    given = [addends] if single else list(addends)
+    if len(given) != queries:
+        raise ValueError(f"expected one (ids, values) pair for each of {queries} queries")
+    pairs = []
+    for ids, values in given:
+        exact = to_ids(ids, "addend ids")
+        if len(np.unique(exact)) != len(exact):
+            raise ValueError("addend ids must not repeat")
+        column = to_column(values, len(exact), "addend values")
+        if not np.isfinite(column).all():
+            raise ValueError("addend values must be finite")
+        pairs.append((exact, column))
+    return pairs
