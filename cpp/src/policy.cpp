@@ -16,6 +16,19 @@ void require_range(const char* name, double value, double low, double high) {
     }
 }
 
+// A narrower ramp would be a step, which the slack of a search cannot follow.
+constexpr double narrowest_ramp = 1e-6;
+
+void require_ramp(const char* start_name, double start, const char* end_name, double end) {
+    require_range(start_name, start, -1, 1);
+    require_range(end_name, end, start, 1);
+    if (end > start && end - start < narrowest_ramp) {
+        throw std::invalid_argument(std::string(end_name) + " must equal " + start_name +
+                                    " or exceed it by 1e-6, got " + std::to_string(end) + " and " +
+                                    std::to_string(start));
+    }
+}
+
 }  // namespace
 
 void Policy::validate() const {
@@ -41,10 +54,9 @@ void Policy::validate() const {
     require_range("vividness_weight", vividness_weight, 0, 1e3);
     require_range("recency_weight", recency_weight, 0, 1e3);
     require_range("recency_days", recency_days, tiny, large);
-    require_range("vividness_ramp_start", vividness_ramp_start, -1, 1);
-    require_range("vividness_ramp_end", vividness_ramp_end, vividness_ramp_start, 1);
-    require_range("recency_ramp_start", recency_ramp_start, -1, 1);
-    require_range("recency_ramp_end", recency_ramp_end, recency_ramp_start, 1);
+    require_ramp("vividness_ramp_start", vividness_ramp_start, "vividness_ramp_end",
+                 vividness_ramp_end);
+    require_ramp("recency_ramp_start", recency_ramp_start, "recency_ramp_end", recency_ramp_end);
 }
 
 double Policy::floor_for(double salience) const noexcept {

@@ -24,9 +24,22 @@ constexpr std::size_t sparse_divisor = 4;
 // Rows and queries have unit norm within 1e-5.
 constexpr double norm_product = 1.0 + 3e-5;
 
-// What float32 rounding can hide: (d + 8) 2^-24 |q||x| for the inner product, 1e-6 for the rest.
-double selection_slack(std::size_t dim, double weight) {
-    return std::abs(weight) * (static_cast<double>(dim) + 8.0) * 0x1p-24 * norm_product + 1e-6;
+// Weights and addends may be this large; a score of 1e12 still has four digits after the point.
+constexpr double largest_term = 1e12;
+
+// What rounding can hide: (d + 8) 2^-24 |q||x| in the float32 inner product, a few units in the
+// last place of the largest term in the float64 sums, and 1e-6 for the rest.
+double selection_slack(std::size_t dim, double weight, double other_terms = 0.0) {
+    return std::abs(weight) * (static_cast<double>(dim) + 8.0) * 0x1p-24 * norm_product +
+           (std::abs(weight) + other_terms) * 0x1p-49 + 1e-6;
+}
+
+double largest_addend(const SearchRequest& request) {
+    double largest = 0.0;
+    for (const SparseAddends& addends : request.addends) {
+        for (const double value : addends.values) largest = std::max(largest, std::abs(value));
+    }
+    return largest;
 }
 
 // Rows of `sorted` inside [begin, end), as a range that only moves forward.
@@ -125,6 +138,13 @@ void require_finite(double value, const char* name) {
     }
 }
 
+void require_term(double value, const char* name) {
+    if (!(std::abs(value) <= largest_term)) {
+        throw std::invalid_argument(std::string(name) + " must be in [-1e12, 1e12], got " +
+                                    std::to_string(value));
+    }
+}
+
 void validate(const VectorView& vectors, const TraceTable& traces, const SearchRequest& request) {
     if (vectors.rows() != traces.rows()) {
         throw std::invalid_argument("expected as many vectors as traces, got " +
@@ -132,14 +152,14 @@ void validate(const VectorView& vectors, const TraceTable& traces, const SearchR
                                     std::to_string(traces.rows()));
     }
     require_finite(request.now, "now");
-    require_finite(request.similarity_weight, "similarity_weight");
+    require_term(request.similarity_weight, "similarity_weight");
     if (!(request.vividness_weight >= 0.0) || !(request.recency_weight >= 0.0)) {
         throw std::invalid_argument("vividness_weight and recency_weight must be at least 0, got " +
                                     std::to_string(request.vividness_weight) + " and " +
                                     std::to_string(request.recency_weight));
     }
-    require_finite(request.vividness_weight, "vividness_weight");
-    require_finite(request.recency_weight, "recency_weight");
+    require_term(request.vividness_weight, "vividness_weight");
+    require_term(request.recency_weight, "recency_weight");
     if (std::isnan(request.filter.since) || std::isnan(request.filter.until)) {
         throw std::invalid_argument("since and until must not be NaN");
     }
@@ -152,7 +172,7 @@ void validate(const VectorView& vectors, const TraceTable& traces, const SearchR
             throw std::invalid_argument("an addend needs one value a row");
         }
         require_rows(addends.rows, traces.rows(), "addend rows");
-        for (const double value : addends.values) require_finite(value, "addend");
+        for (const double value : addends.values) require_term(value, "addend");
     }
     require_rows(request.filter.time_exempt, traces.rows(), "time_exempt");
     if (request.filter.allowed) require_rows(*request.filter.allowed, traces.rows(), "allowed");
@@ -271,7 +291,10 @@ SearchResult search(const VectorView& vectors, const TraceTable& traces,
     // A ramp makes the score steeper in the similarity: the slack grows by the largest slope.
     const double steepness = 1.0 + request.vividness_weight * steepness_of(fuse.vividness) +
                              request.recency_weight * steepness_of(fuse.recency);
-    const double slack = selection_slack(vectors.dim(), request.similarity_weight) * steepness;
+    const double other_terms =
+        largest_addend(request) + request.vividness_weight + request.recency_weight;
+    const double slack =
+        selection_slack(vectors.dim(), request.similarity_weight, other_terms) * steepness;
 
     std::vector<FinalistSelector> selectors(m, FinalistSelector(k, slack));
     std::vector<Cursor> addend_cursors;

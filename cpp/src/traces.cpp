@@ -229,7 +229,7 @@ void TraceTable::anchor(std::size_t row, double vividness, double now) noexcept 
 
 bool TraceTable::strength_may_move(std::size_t row, double now) const noexcept {
     const double last = last_strength_change_[row];
-    return std::isnan(last) || now - last >= policy_.strength_interval_seconds;
+    return std::isnan(last) || age_seconds(now, last) >= policy_.strength_interval_seconds;
 }
 
 void TraceTable::touch(std::size_t row, double now) noexcept {

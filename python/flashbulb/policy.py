@@ -130,10 +130,13 @@ class Policy:
             raise ValueError("important_threshold must not exceed flashbulb_threshold")
         if self.important_floor > self.flashbulb_floor:
             raise ValueError("important_floor must not exceed flashbulb_floor")
-        if self.vividness_ramp_start > self.vividness_ramp_end:
-            raise ValueError("vividness_ramp_start must not exceed vividness_ramp_end")
-        if self.recency_ramp_start > self.recency_ramp_end:
-            raise ValueError("recency_ramp_start must not exceed recency_ramp_end")
+        for term in ("vividness", "recency"):
+            start, end = getattr(self, f"{term}_ramp_start"), getattr(self, f"{term}_ramp_end")
+            if end != start and end - start < _NARROWEST_RAMP:
+                raise ValueError(
+                    f"{term}_ramp_end must equal {term}_ramp_start or exceed it by "
+                    f"{_NARROWEST_RAMP}, got {end!r} and {start!r}"
+                )
 
     @classmethod
     def published(cls, **changes: Any) -> Policy:
@@ -166,6 +169,9 @@ class Policy:
         """All fields by name, as plain values."""
         return asdict(self)
 
+
+# A narrower ramp would be a step, which the slack of a search cannot follow.
+_NARROWEST_RAMP = 1e-6
 
 _UNIT = (0.0, 1.0)
 _NON_NEGATIVE = (0.0, math.inf)

@@ -42,11 +42,20 @@ static inline double age_seconds(double now, double then) noexcept {
     return larger(now - then, 0.0);
 }
 
+// What is left of a strength. Under 1e-300 it counts as 0: a memory that is re-anchored again and
+// again would otherwise pass through the subnormal numbers, whose arithmetic is slow.
+static inline double faded(double strength, double factor) noexcept {
+    const double left = strength * factor;
+    return left < 1e-300 ? 0.0 : left;
+}
+
 template <bool Asymptotic>
 static inline double decayed(double anchor, double anchor_time, double rate_per_second,
                              double floor, double now) noexcept {
     const double factor = exp_of_negative(-rate_per_second * age_seconds(now, anchor_time));
-    return Asymptotic ? floor + (anchor - floor) * factor : larger(anchor * factor, floor);
+    // Rounding must not lift the sum above the anchor.
+    return Asymptotic ? smaller(floor + faded(anchor - floor, factor), anchor)
+                      : larger(faded(anchor, factor), floor);
 }
 
 // Zeigarnik: an open task is lifted, a completed one lowered, down to its floor.
