@@ -51,23 +51,32 @@ def to_column(
 ) -> NDArray[Any]:
     """One value for all rows, or one a row, as a contiguous column of ``count`` values."""
     column = np.asarray(values)
-    wanted = "biuf" if dtype is not np.bool_ else "b"
-    if column.dtype.kind not in wanted:
-        raise TypeError(f"{name} must be numbers, got {type(values).__name__} {values!r:.80}")
+    kinds, wanted = "biuf", "numbers"
+    if dtype is np.bool_:
+        kinds, wanted = "b", "bools"
+    elif issubclass(dtype, np.integer):
+        kinds, wanted = "iu", "integers"
+    if column.dtype.kind not in kinds and column.size:
+        raise TypeError(f"{name} must be {wanted}, got {type(values).__name__} {values!r:.80}")
     if column.ndim > 1 or (column.ndim == 1 and len(column) != count):
         raise ValueError(
             f"{name} must be one value or {count} values, got an array of shape {column.shape}"
         )
+    if issubclass(dtype, np.integer) and column.size:
+        limits = np.iinfo(dtype)
+        for value in (int(column.min()), int(column.max())):
+            if not limits.min <= value <= limits.max:
+                raise ValueError(f"{name} must fit {np.dtype(dtype)}, got {value}")
     return np.ascontiguousarray(np.broadcast_to(column, (count,)), dtype=dtype)
 
 
-def to_unit_rows(vectors: ArrayLike, dim: int, name: str) -> NDArray[np.float32]:
+def to_unit_rows(vectors: ArrayLike, dim: int | None, name: str) -> NDArray[np.float32]:
     """One vector or several as (n, dim) float32 rows of unit length.
 
     Raises
     ------
     DimensionMismatch
-        If they have another number of dimensions.
+        If they have another number of dimensions than ``dim``; None: any will do.
     TypeError, ValueError
         If they are not real numbers; if a row is not finite or zero, with its number.
     """
@@ -78,7 +87,7 @@ def to_unit_rows(vectors: ArrayLike, dim: int, name: str) -> NDArray[np.float32]
         raise ValueError(f"{name} must have 1 or 2 dimensions, got shape {array.shape}")
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
-    if array.shape[1] != dim:
+    if dim is not None and array.shape[1] != dim:
         raise DimensionMismatch(f"{name} must have {dim} dimensions, got {array.shape[1]}")
     if array.dtype != np.float32:
         array = _to_float32(array)

@@ -136,7 +136,7 @@ class Engine:
 
     def __contains__(self, memory_id: object) -> bool:
         with self._reading():
-            return bool(self._table.find(to_ids(memory_id, "id"))[0] >= 0)
+            return bool(self._table.find(to_ids((memory_id,), "id"))[0] >= 0)
 
     def __repr__(self) -> str:
         return f"Engine(dim={self.dim}, memories={len(self)})"
@@ -202,6 +202,8 @@ class Engine:
             born = np.full(count, to_seconds(created, "created"))
         else:
             born = to_column(created, count, "created")
+            for extreme in (born.min(), born.max()) if count else ():
+                to_seconds(extreme, "created")
         columns = {
             "salience": salience,
             "floor": to_column(floor, count, "floor"),
@@ -552,9 +554,12 @@ class Engine:
         Raises
         ------
         ValueError
-            If columns do not fit together, ids do not ascend, a value is out of range or a vector
-            does not have unit norm within 1e-5.
+            If a key is missing, columns do not fit together, ids do not ascend, a value is out of
+            range or a vector does not have unit norm within 1e-5.
         """
+        missing = {"dim", "next_id", "policy", "vectors", "tags", *_COLUMNS} - set(state)
+        if missing:
+            raise ValueError(f"the state lacks {', '.join(sorted(missing))}")
         dim = check_count(state["dim"], "dim")
         engine = cls(dim, policy=Policy(**state["policy"]))
         ids = to_ids(state["ids"])

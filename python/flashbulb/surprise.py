@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
+from flashbulb._check import check_count, check_tags
+from flashbulb._columns import to_unit_rows
 from flashbulb._time import Time, to_seconds
 from flashbulb.engine import Engine
-from flashbulb.errors import DimensionMismatch
 from flashbulb.policy import Policy
 
 __all__ = ["Surprise", "SurpriseDetector", "SurpriseMode", "standard_score"]
@@ -121,7 +122,7 @@ class SurpriseDetector:
             if distance is None
             else standard_score(distance, self._moments, self.policy.surprise_relative_sd_floor)
         )
-        temporal = self._temporal_novelty(tags, moment)
+        temporal = self._temporal_novelty(check_tags(tags), moment)
         importance = (
             self.policy.importance_surprise_weight * _sigmoid(raw_z)
             + self.policy.importance_novelty_weight * temporal
@@ -131,6 +132,7 @@ class SurpriseDetector:
     def update(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> None:
         """Takes an event into the statistics."""
         moment = to_seconds(now, "now")
+        names = check_tags(tags)
         vector = self._unit(vector)
         distance = self._distance(vector)
         if distance is not None:
@@ -145,7 +147,7 @@ class SurpriseDetector:
             self._engine.add(vector, now=moment)
         elif self._pending is not None:
             self._pending.append(vector)
-        for tag in tags:
+        for tag in names:
             self.last_seen[tag] = max(moment, self.last_seen.get(tag, -math.inf))
 
     def observe(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> Surprise:
@@ -216,7 +218,7 @@ class SurpriseDetector:
         try:
             header = json.loads(head)
             detector = cls(header["mode"], policy=policy, engine=engine)
-            detector._moments = _core.Moments(*header["moments"])
+            detector._moments = _moments_of(*header["moments"])
             if header["centroid"] is not None:
                 count, dim = header["centroid"]
                 values = np.frombuffer(tail, "<f8")
@@ -238,17 +240,11 @@ class SurpriseDetector:
         return self._moments.count >= self.policy.surprise_min_samples
 
     def _unit(self, vector: ArrayLike) -> NDArray[np.float32]:
-        row = np.ascontiguousarray(vector, dtype=np.float32)
-        if row.ndim != 1:
-            raise ValueError(f"vector must have one dimension, got shape {row.shape}")
-        known = self._centroid or (self._engine if self.mode == "neighbours" else None)
-        if known is not None and len(row) != known.dim:
-            raise DimensionMismatch(f"vector must have {known.dim} dimensions, got {len(row)}")
-        rows, good = _core.normalize_rows(row[None, :])
-        if not good:
-            raise ValueError("vector must be finite and not all zero")
-        unit: NDArray[np.float32] = rows[0]
-        return unit
+        if np.ndim(vector) != 1:
+            raise ValueError(f"vector must have one dimension, got shape {np.shape(vector)}")
+        known = self._engine if self.mode == "neighbours" else self._centroid
+        rows = to_unit_rows(vector, None if known is None else known.dim, "vector")
+        return cast("NDArray[np.float32]", rows[0])
 
     def _distance(self, vector: NDArray[np.float32]) -> float | None:
         """Distance to what was seen before; None if that is nothing."""
@@ -270,16 +266,21 @@ class SurpriseDetector:
         # |a - b|^2 = 2 - 2 cos(a, b) for unit vectors
         return float(np.mean(np.sqrt(np.maximum(2.0 - 2.0 * cosines, 0.0))))
 
-    def _temporal_novelty(self, tags: Sequence[str], now: float) -> float:
-        distinct = tuple(dict.fromkeys(tags))
-        if not distinct:
+    def _temporal_novelty(self, tags: tuple[str, ...], now: float) -> float:
+        if not tags:
             return 0.0
         scale = self.policy.novelty_days * _SECONDS_PER_DAY
         total = 0.0
-        for tag in distinct:
+        for tag in tags:
             seen = self.last_seen.get(tag)
             total += 1.0 if seen is None else -math.expm1(-max(now - seen, 0.0) / scale)
-        return total / len(distinct)
+        return total / len(tags)
+
+
+def _moments_of(count: int, mean: float, m2: float) -> _core.Moments:
+    if not (math.isfinite(mean) and 0.0 <= m2 < math.inf):
+        raise ValueError(f"expected a finite mean and m2 >= 0, got {mean} and {m2}")
+    return _core.Moments(check_count(count, "count"), mean, m2)
 
 
 def _sigmoid(z: float) -> float:
