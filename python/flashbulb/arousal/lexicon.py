@@ -15,7 +15,7 @@ from .text import CJK
 __all__ = ["Lexicon", "Phrase", "inflect"]
 
 Phrase = tuple[tuple[str, ...], int]
-"""The words after the first one, and the classes of the whole."""
+"""The words after the first two, and the classes of the whole."""
 
 _MIN_TYPO_LENGTH = 5
 _MAX_WORD_LENGTH = 18
@@ -63,7 +63,7 @@ class Lexicon:
 
     def __init__(self, entries: Mapping[str, int], ordinary: Iterable[str] = ()) -> None:
         self.words: dict[str, int] = {}
-        self.phrases: dict[str, list[Phrase]] = {}
+        self.phrases: dict[str, dict[str, list[Phrase]]] = {}
         scripts: dict[str, int] = {}
         for entry, classes in entries.items():
             if re.search(f"[{CJK}]", entry):
@@ -71,14 +71,20 @@ class Lexicon:
                 continue
             first, *rest = entry.split()
             if rest:
-                self.phrases.setdefault(first, []).append((tuple(rest), classes))
+                seconds = self.phrases.setdefault(first, {})
+                seconds.setdefault(rest[0], []).append((tuple(rest[1:]), classes))
                 self.words.setdefault(first, 0)
                 for word in rest:
                     self.words.setdefault(word, 0)
             else:
                 self.words[entry] = self.words.get(entry, 0) | classes
-        for phrases in self.phrases.values():
-            phrases.sort(key=lambda phrase: -len(phrase[0]))
+        for seconds in self.phrases.values():
+            for phrases in seconds.values():
+                phrases.sort(key=lambda phrase: -len(phrase[0]))
+        for word, classes in self.words.items():
+            if not classes and "'" in word:
+                # Known from a phrase only ("we're starving"): otherwise as its first part.
+                self.words[word] = self.words.get(word.split("'")[0], 0)
         self.scripts = scripts
         longest_first = sorted(scripts, key=len, reverse=True)
         self.script_pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")

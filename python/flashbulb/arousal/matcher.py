@@ -75,6 +75,7 @@ class _Roles:
     asking: int
     trial: int
     quiet: int
+    quiet_minor: int
     harm: int
 
 
@@ -225,11 +226,11 @@ class RuleMatcher:
             scopes.append("resolved")
         if sentence.question and self._is_question(sentence, match):
             scopes.append("question")
-        if rule.group == "technical":
-            if present & self._roles.trial:
-                scopes.append("trial")
-            if sentence.classes[0] & self._roles.quiet:
-                scopes.append("quiet_log")
+        if rule.group == "technical" and present & self._roles.trial:
+            scopes.append("trial")
+        first = sentence.classes[0]
+        if first & self._roles.quiet or (first & self._roles.quiet_minor and rule.weight < 0.8):
+            scopes.append("quiet_log")
         return tuple(s for s in scopes if s in self.rules.caps and s not in rule.immune)
 
     def _negates(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
@@ -243,10 +244,14 @@ class RuleMatcher:
                     and positions[focus] - positions[index] <= _NEGATION_REACH
                 ):
                     return True
-            elif value & self._roles.postnegator and index not in own:
-                # "The breach never happened", and the whole segment before it.
-                if index > min(match) and sentence.segments[index] == sentence.segments[match[0]]:
-                    return True
+            elif (
+                # "The breach never happened": the whole segment before it.
+                value & self._roles.postnegator
+                and index not in own
+                and index > min(match)
+                and sentence.segments[index] == sentence.segments[focus]
+            ):
+                return True
         return False
 
     def _hypothetical_in(self, sentence: Sentence, match: tuple[int, ...], present: int) -> bool:

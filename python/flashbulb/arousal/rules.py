@@ -103,6 +103,9 @@ class RuleSet:
         self.needed = 0
         for rule in self.rules:
             self.needed |= rule.needed
+        whole = document.get("whole", [])
+        self._whole = self.class_set("|".join(whole)) if whole else 0
+        self._inherited = self.needed & ~self._scope_classes()
         self.lexicons, self.languages = self._lexicons(
             words, document.get("languages", {}), ordinary
         )
@@ -144,6 +147,13 @@ class RuleSet:
             self._candidates[present] = found
         return found
 
+    def _scope_classes(self) -> int:
+        """Classes that act on their neighbours: a phrase never has them from one of its words."""
+        union = 0
+        for name in ("negator", "cannot", "able", "prohibition", "forbid", "crowd", "nobody"):
+            union |= self.classes.get(name, 0)
+        return union
+
     def _rule(self, entry: Mapping[str, Any]) -> Rule:
         name = entry.get("name", "?")
         unknown = set(entry) - _RULE_FIELDS
@@ -176,7 +186,7 @@ class RuleSet:
         """One lexicon per language (English first), and the words that tell languages apart."""
         english = self._entries(words["en"]) | self._entries(words.get("cjk", {}))
         lexicons = [Lexicon(english, ordinary)]
-        hints: dict[str, int] = {}
+        hints = dict.fromkeys(fold(languages.get("en", "")).replace(",", " ").split(), 1)
         for name, table in words.items():
             if name in ("en", "cjk"):
                 continue
@@ -200,6 +210,10 @@ class RuleSet:
                 if entry:
                     for form in inflect(entry):
                         entries[form] = entries.get(form, 0) | bit
+        for entry, classes in entries.items():
+            if " " in entry and not classes & self._whole:
+                for word in entry.split():
+                    entries[entry] |= entries.get(word, 0) & self._inherited
         return entries
 
 

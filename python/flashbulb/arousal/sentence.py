@@ -127,20 +127,19 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
         if kind == "word":
             known = words.get(spelt[index])
             classes = known or 0
-            for tail, phrase_classes in phrases.get(spelt[index], ()):
-                size = len(tail)
-                if tuple(spelt[index + 1 : index + 1 + size]) == tail:
-                    classes, length = phrase_classes, 1 + size
-                    end = raw[index + size][3]
-                    break
+            seconds = phrases.get(spelt[index])
+            if seconds is not None and index + 1 < count:
+                for tail, phrase_classes in seconds.get(spelt[index + 1], ()):
+                    last = index + 1 + len(tail)
+                    if not tail or tuple(spelt[index + 2 : last + 1]) == tail:
+                        classes, length, end = phrase_classes, last + 1 - index, raw[last][3]
+                        break
             if known is None:
                 sentence.unknown += 1
             else:
                 sentence.known += 1
-        elif word == "0" and index + 1 < count and raw[index + 1][0] == "word":
-            # "0 errors" negates, "score=0 ..." and "score: 0" do not.
-            if text[max(0, start - 2) : start].strip()[-1:] not in ("=", ":", '"'):
-                classes = negator
+        elif _counts_nothing(raw, index, text):
+            classes = negator
         if classes & contrast:
             segment += 1
             clause += 1
@@ -151,6 +150,17 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
         index += length
     _derive_faults(sentence, rules)
     return sentence
+
+
+def _counts_nothing(raw: list[Raw], index: int, text: str) -> bool:
+    """Whether the token is the zero of "0 errors", and not of "score=0" or "score: 0"."""
+    start = raw[index][2]
+    return (
+        raw[index][1] == "0"
+        and index + 1 < len(raw)
+        and raw[index + 1][0] == "word"
+        and text[max(0, start - 2) : start].strip()[-1:] not in ("=", ":", '"')
+    )
 
 
 def _append(
