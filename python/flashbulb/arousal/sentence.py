@@ -14,6 +14,10 @@ __all__ = ["MAX_SENTENCE_TOKENS", "Sentence", "sentences"]
 MAX_SENTENCE_TOKENS = 64
 """A longer sentence is cut: this bounds the work per token, and so the time per text."""
 
+_VERB_REACH = 3
+"""Tokens from "not" to its verb; from "nobody" it may be ``_FAULT_REACH``."""
+_FAULT_REACH = 6
+
 _CLAUSE_MARKS = frozenset(",;:()—–|\n、[]{}")
 
 
@@ -224,11 +228,14 @@ def _derive_faults(sentence: Sentence, rules: RuleSet) -> None:
     cannot = rules.classes.get("cannot", 0)
     prohibits = rules.classes.get("prohibition", 0)
     fault = rules.classes.get("fault", 0)
+    crowd = rules.classes.get("crowd", 0)
     classes, clauses = sentence.classes, sentence.clauses
     for index, own in enumerate(classes):
         if not own & able:
             continue
-        for before in range(index - 1, max(-1, index - 6), -1):
+        for before in range(index - 1, max(-1, index - 1 - _FAULT_REACH), -1):
+            if index - before > _VERB_REACH and not classes[before] & crowd:
+                continue
             if clauses[before] != clauses[index]:
                 break
             if classes[before] & able and not classes[before] & cannot:
