@@ -16,3 +16,27 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set FLASHBULB_DATA to run this test")
     return folder
+
+
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_(self, *, days: float = 0.0, hours: float = 0.0, seconds: float = 0.0) -> None:
+        self.now += 86400.0 * days + 3600.0 * hours + seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Where a test may put a store."""
+    return tmp_path / "agent.db"
