@@ -1,0 +1,48 @@
+"""The ``flashbulb`` command.
+
+Exit codes: 0 done, 1 what was asked for is not there (or a check failed), 2 bad usage or argument,
+3 the store cannot be used, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from flashbulb.cli.parser import build_parser
+from flashbulb.errors import FlashbulbError, MemoryNotFound
+
+__all__ = ["main"]
+
+NOT_THERE, USAGE, STORE, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, or those of the process; return the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that lacks a character shows a question mark: it is no reason to fail.
+        sys.stdout.reconfigure(errors="replace")
+    arguments = build_parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader, `head` for one, wants no more; nor must the interpreter flush at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except MemoryNotFound as error:
+        return _fail(error, NOT_THERE)
+    except (FlashbulbError, OSError) as error:
+        return _fail(error, STORE)
+    except ValueError as error:
+        return _fail(error, USAGE)
+    return code
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"flashbulb: {error}", file=sys.stderr)
+    return code

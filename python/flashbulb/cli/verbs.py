@@ -1,0 +1,191 @@
+"""What each verb of the ``flashbulb`` command does. Heavy imports wait until they are needed."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flashbulb.cli import output
+from flashbulb.drawing import console
+from flashbulb.errors import FlashbulbError
+
+if TYPE_CHECKING:
+    from flashbulb import Memory
+
+__all__ = [
+    "complete",
+    "demo",
+    "forget",
+    "list_memories",
+    "recall",
+    "remember",
+    "replay_file",
+    "stats",
+]
+
+
+@contextmanager
+def _memory(arguments: Namespace, *, create: bool = False) -> Iterator[Memory]:
+    """The store. Only what writes creates one: reading from a mistyped path is an error."""
+    from flashbulb import Memory
+
+    path = arguments.store
+    if not create and path != ":memory:" and not Path(path).exists():
+        raise FlashbulbError(f"there is no store {path}; 'flashbulb remember' creates one")
+    with Memory(path, namespace=arguments.namespace) as memory:
+        yield memory
+
+
+def remember(arguments: Namespace) -> int:
+    text = sys.stdin.read().rstrip("\r\n") if arguments.text == "-" else arguments.text
+    with _memory(arguments, create=True) as memory:
+        record = memory.remember(
+            text,
+            context=arguments.context,
+            tags=arguments.tag,
+            metadata=arguments.metadata,
+            urgency=arguments.urgency,
+            arousal=arguments.arousal,
+            now=arguments.now,
+        )
+    if arguments.json:
+        output.print_json(output.record_values(record))
+    else:
+        output.remembered(console(), record)
+    return 0
+
+
+def recall(arguments: Namespace) -> int:
+    with _memory(arguments) as memory:
+        hits = memory.recall(
+            arguments.query,
+            arguments.k,
+            tags=arguments.tag,
+            status=arguments.status,
+            since=arguments.since,
+            until=arguments.until,
+            min_score=arguments.min_score,
+            reinforce=arguments.reinforce,
+            now=arguments.now,
+        )
+    if arguments.json:
+        output.print_json([output.hit_values(hit) for hit in hits])
+    elif not hits:
+        console().print("no memory found")
+    elif arguments.explain:
+        output.explained(console(), hits)
+    else:
+        output.hits_table(console(), hits)
+    return 0
+
+
+def forget(arguments: Namespace) -> int:
+    with _memory(arguments) as memory:
+        gone = {id: memory.forget(id) for id in arguments.id}
+    if arguments.json:
+        output.print_json({"forgotten": [id for id, done in gone.items() if done]})
+    for id, done in gone.items():
+        if not done:
+            print(f"flashbulb: there is no memory {id}", file=sys.stderr)
+        elif not arguments.json:
+            console().print(f"forgot {id}")
+    return 0 if all(gone.values()) else 1
+
+
+def complete(arguments: Namespace) -> int:
+    with _memory(arguments) as memory:
+        known = [memory.get(id, now=arguments.now) for id in arguments.id]
+        for record in known:  # all are looked at before one is changed
+            if record.status == "none":
+                raise ValueError(
+                    f"memory {record.id} is not a task: it was remembered without --urgency"
+                )
+        records = [memory.complete(record.id, now=arguments.now) for record in known]
+    if arguments.json:
+        output.print_json([output.record_values(record) for record in records])
+    else:
+        for record in records:
+            output.completed(console(), record)
+    return 0
+
+
+def list_memories(arguments: Namespace) -> int:
+    with _memory(arguments) as memory:
+        records = memory.list(
+            limit=arguments.limit,
+            offset=arguments.offset,
+            tags=arguments.tag,
+            order=arguments.order,
+            now=arguments.now,
+        )
+        total = len(memory)
+    if arguments.json:
+        output.print_json([output.record_values(record) for record in records])
+    else:
+        output.records_table(console(), records, total)
+    return 0
+
+
+def stats(arguments: Namespace) -> int:
+    with _memory(arguments) as memory:
+        counts = memory.stats()
+    if arguments.json:
+        output.print_json(dict(counts))
+    else:
+        output.stats_table(console(), counts)
+    return 0
+
+
+def replay_file(arguments: Namespace) -> int:
+    from flashbulb.replay import Columns, parse_time, read_events, replay
+
+    columns = Columns(
+        text=arguments.text_column,
+        time=arguments.time_column,
+        tags=arguments.tags_column,
+        urgency=arguments.urgency_column,
+        key=arguments.key_column,
+        metadata=tuple(arguments.metadata_column),
+    )
+    until = arguments.until
+    events = read_events(
+        arguments.file,
+        columns,
+        delimiter=arguments.delimiter,
+        tags_separator=arguments.tags_separator,
+        assume_utc=arguments.assume_utc,
+        span_days=arguments.span_days,
+        until=None if until is None else parse_time(until, assume_utc=arguments.assume_utc),
+    )
+    with (
+        _memory(arguments, create=True) as memory,
+        output.progress_bar(len(events), quiet=arguments.quiet) as advance,
+    ):
+        summary = replay(memory, events, progress=advance)
+    if arguments.json:
+        output.print_json(output.summary_values(summary))
+    else:
+        output.replayed(console(), summary)
+    return 0
+
+
+def demo(arguments: Namespace) -> int:
+    from flashbulb import Memory
+    from flashbulb.demo import report, run_demo
+
+    path = arguments.store
+    if path != ":memory:" and Path(path).exists():
+        raise ValueError(f"{path} is already there; the demo wants to make a new store")
+    with Memory(path) as memory:
+        found = run_demo(memory)
+    if arguments.json:
+        output.print_json(report.to_json(found, top=arguments.top))
+    elif arguments.check:
+        report.show_check(console(), found)
+    else:
+        report.show_demo(console(), found, top=arguments.top, kept_in=path)
+    return 1 if arguments.check and not found.passed else 0
