@@ -81,7 +81,7 @@ def exp_of_negative(x: Floats) -> Floats:
 
 def _faded(strength: Floats, factor: Floats) -> Floats:
     left = strength * factor
-    return np.where(left < 1e-300, 0.0, left)
+    return np.where(left < 1e-305, 0.0, left)
 
 
 def ramp(similarity: Floats, start: float, end: float) -> Floats:

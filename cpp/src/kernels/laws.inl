@@ -42,11 +42,11 @@ static inline double age_seconds(double now, double then) noexcept {
     return larger(now - then, 0.0);
 }
 
-// What is left of a strength. Under 1e-300 it counts as 0: a memory that is re-anchored again and
+// What is left of a strength. Under 1e-305 it counts as 0: a memory that is re-anchored again and
 // again would otherwise pass through the subnormal numbers, whose arithmetic is slow.
 static inline double faded(double strength, double factor) noexcept {
     const double left = strength * factor;
-    return left < 1e-300 ? 0.0 : left;
+    return left < 1e-305 ? 0.0 : left;
 }
 
 template <bool Asymptotic>
