@@ -110,3 +110,14 @@ def made_engine(
     if removed:
         engine.remove(engine.ids[rng.random(len(engine)) < removed])
     return engine
+
+
+def assert_same_state(state: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Bit for bit, -0.0 apart; NaN equals NaN."""
+    assert state.keys() == expected.keys()
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            assert value.dtype == expected[name].dtype, name
+            np.testing.assert_array_equal(value, expected[name], err_msg=name)
+        else:
+            assert value == expected[name], name
