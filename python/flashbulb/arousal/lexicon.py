@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from .text import CJK
 
-__all__ = ["Lexicon", "Phrase", "inflect"]
+__all__ = ["Lexicon", "Phrase", "contractions", "inflect"]
 
 Phrase = tuple[tuple[str, ...], int]
 """The words after the first two, and the classes of the whole."""
@@ -48,6 +48,26 @@ def inflect(entry: str) -> list[str]:
         forms.append((stem[:-1] if drops else stem) + "ing")
     before, after = entry[: marked.start()], entry[marked.end() :]
     return [rest for form in forms for rest in inflect(before + form + after)]
+
+
+_NOT = re.compile(
+    r"\b(?:(ca|wo)n't|(\w+)n't|(cannot|will not)"
+    r"|(is|are|was|were|do|does|did|has|have|had|could|would|should|must) not)\b"
+)
+
+
+def contractions(entry: str) -> list[str]:
+    """Spellings of a negation: "isn't", "isnt" and "is not" are the same."""
+    match = _NOT.search(entry)
+    if match is None:
+        return [entry]
+    irregular, verb, full, separate = match.groups()
+    stem = irregular or verb or {"cannot": "ca", "will not": "wo"}.get(full or "") or separate
+    spelt_out = {"ca": "cannot", "wo": "will not"}.get(stem, f"{stem} not")
+    return [
+        entry[: match.start()] + form + entry[match.end() :]
+        for form in (spelt_out, f"{stem}n't", f"{stem}nt")
+    ]
 
 
 class Lexicon:

@@ -326,7 +326,7 @@ def _summarise(evidence: list[Evidence], known: int, unknown: int) -> RuleScore:
     share = known / (known + unknown) if known + unknown else 0.0
     if not evidence or evidence[0].weight <= BASE_SCORE:
         # Nothing spoke: as sure as the words are familiar.
-        return RuleScore(BASE_SCORE, round(0.3 + 0.6 * share, 3), tuple(evidence))
+        return RuleScore(BASE_SCORE, round(0.3 + 0.5 * share, 3), tuple(evidence))
     best = evidence[0]
     supporters = {e.rule for e in evidence[1:] if not e.scopes and e.weight >= 0.5} - {best.rule}
     score = min(1.0, best.weight + min(_MAX_CORROBORATION, _CORROBORATION * len(supporters)))

@@ -15,12 +15,13 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .lexicon import Lexicon, inflect
+from .lexicon import Lexicon, contractions, inflect
 from .text import fold
 
 # The standard library has it from Python 3.11 on.
@@ -123,6 +124,7 @@ class RuleSet:
         return cls(_toml.loads(Path(path).read_text(encoding="utf-8")), _ordinary_words())
 
     @classmethod
+    @cache
     def default(cls) -> RuleSet:
         """The rules that come with Flashbulb."""
         text = _data_file("rules.toml")
@@ -208,12 +210,19 @@ class RuleSet:
             for raw in re.split(r"[,\n]", listing):
                 entry = " ".join(fold(raw).replace("-", " ").split())
                 if entry:
-                    for form in inflect(entry):
-                        entries[form] = entries.get(form, 0) | bit
+                    for inflected in inflect(entry):
+                        for form in contractions(inflected):
+                            entries[form] = entries.get(form, 0) | bit
+        able, fault = self.classes.get("able", 0), self.classes.get("fault", 0)
+        denies = self.classes.get("negator", 0) | self.classes.get("cannot", 0)
         for entry, classes in entries.items():
             if " " in entry and not classes & self._whole:
-                for word in entry.split():
+                words = entry.split()
+                for word in words:
                     entries[entry] |= entries.get(word, 0) & self._inherited
+                # "isn't responding" stands for itself, and is a fault all the same.
+                if entries.get(words[0], 0) & denies and entries.get(words[-1], 0) & able:
+                    entries[entry] |= fault
         return entries
 
 

@@ -1,0 +1,345 @@
+"""Arousal by rules: the judgements, what must not change them, and the combination of stages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from flashbulb.arousal import MAX_CHARACTERS, ArousalDetector, ArousalResult, RuleSet
+from flashbulb.policy import Policy
+
+HERE = Path(__file__).parent
+SHARED = Path(os.environ.get("FLASHBULB_DATA", HERE.parent.parent / "shared" / "data"))
+
+RULES = ArousalDetector()
+
+CRITICAL = [
+    "Production system is down",
+    "CRITICAL: Payment system is down, users cannot checkout",
+    "not urgent, but customer data leaked last night",
+    "Remember: my brother is allergic to penicillin.",
+    "My father died this morning.",
+    "Never give her nuts, they could kill her.",
+    "The emergency exit is blocked.",
+    "java.lang.OutOfMemoryError: Java heap space",
+    "Would you mind checking why our patients' records are publicly visible?",
+]
+MUNDANE = [
+    "This is NOT urgent",
+    "Security questions for account recovery",
+    "thanks",
+    "User prefers dark mode",
+    "",
+    "   \n\t ",
+    "!!!",
+    "No data was lost.",
+    "The critical path runs through the design review.",
+    "What if the database were deleted?",
+    "The unit test expects 'fatal error: disk full'.",
+    "De-escalation went well; the escalation policy has a new logo.",
+    "I LOVE THIS SONG!!!",
+    "DEBUG 0 errors, retry succeeded",
+]
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def f1_and_false_alarms(rows: list[dict[str, str]]) -> tuple[float, int]:
+    """F1 of critical against the rest at 0.8, and the mundane texts above it."""
+    hits = wrong = false_alarms = 0
+    for row in rows:
+        found = RULES.detect(row["text"]).score >= 0.8
+        critical = row["label"] == "critical"
+        hits += found and critical
+        wrong += found != critical
+        false_alarms += found and row["label"] == "mundane"
+    return 2 * hits / (2 * hits + wrong), false_alarms
+
+
+@pytest.mark.parametrize("text", CRITICAL)
+def test_headline_critical(text: str) -> None:
+    result = RULES.detect(text)
+    assert result.score >= 0.8
+    assert result.stability_floor == 0.7
+    assert result.source == "rules"
+
+
+@pytest.mark.parametrize("text", MUNDANE)
+def test_headline_mundane(text: str) -> None:
+    result = RULES.detect(text)
+    assert result.score < 0.3
+    assert result.stability_floor == 0.0
+
+
+def test_own_texts() -> None:
+    f1, false_alarms = f1_and_false_alarms(read(HERE / "data" / "arousal_own.tsv"))
+    assert f1 >= 0.95
+    assert false_alarms == 0
+
+
+def test_held_out_texts() -> None:
+    """Texts that no rule was tuned on; the floor lies a little below what was measured."""
+    f1, false_alarms = f1_and_false_alarms(read(HERE / "data" / "arousal_heldout.tsv"))
+    assert f1 >= 0.88
+    assert false_alarms <= 4
+
+
+def test_handed_cases() -> None:
+    path = SHARED.parent / "cases" / "arousal.tsv"
+    if not path.exists():
+        pytest.skip(f"no labelled cases at {path}")
+    rows = read(path)
+    f1, false_alarms = f1_and_false_alarms(rows)
+    assert f1 >= 0.9
+    assert false_alarms == 0
+    means = {
+        label: sum(RULES.detect(r["text"]).score for r in rows if r["label"] == label)
+        / sum(r["label"] == label for r in rows)
+        for label in ("critical", "important", "mundane")
+    }
+    assert means["critical"] > means["important"] > means["mundane"]
+
+
+@pytest.mark.parametrize(
+    ("text", "scope"),
+    [
+        ("There was never a security breach.", "negated"),
+        ("If the server crashes, the watchdog restarts it.", "hypothetical"),
+        ("He yells 'the server is down' every morning.", "quoted"),
+        ("Translate my account was hacked into Dutch.", "mentioned"),
+        ("In the drill our network was hacked.", "drill"),
+        ("The novel is about a hospital where the server is down.", "fiction"),
+        ("The database was down but is back online.", "resolved"),
+        ("Production was down. It is fixed now.", "resolved"),
+        ("The staging database is down.", "trial"),
+        ("Is the database down?", "question"),
+        ("DEBUG payment service is down", "quiet_log"),
+        ("My wife had a heart attack years ago.", "past"),
+        ("The database is offline for planned maintenance.", "planned"),
+    ],
+)
+def test_scope_is_named_and_lowers(text: str, scope: str) -> None:
+    result = RULES.detect(text)
+    assert result.score < 0.8
+    assert any(scope in evidence.scopes for evidence in result.evidence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The drill is over, but our network was hacked.",
+        "The newsletter can wait; the database is down.",
+        "I have no idea why the database is down.",
+        "The database is down and has not been fixed.",
+        "Please fix the database, it is down.",
+        "Nobody can log in.",
+        "The server isn't responding.",
+        "The ransom note says all our files are encrypted.",
+    ],
+)
+def test_scope_ends_where_it_should(text: str) -> None:
+    assert RULES.detect(text).score >= 0.8
+
+
+def test_resolved_incident_is_important_and_resolved_trifle_mundane() -> None:
+    assert 0.5 <= RULES.detect("The database was down but is back online.").score < 0.8
+    assert RULES.detect("The printer was down but is fixed.").score < 0.5
+
+
+def test_evidence_points_into_the_original_text() -> None:
+    text = "Hallo! ＰＲＯＤＵＣＴＩＯＮ  sy\u200dstem — ﬁnally — is\u00a0DOWN…"
+    evidence = RULES.detect(text).evidence
+    assert evidence
+    for item in evidence:
+        assert text[item.start : item.end] == item.matched
+    assert evidence[0].matched.startswith("ＰＲＯＤ")
+    assert evidence[0].matched.endswith("DOWN")
+
+
+def test_confidence_is_low_for_unknown_words() -> None:
+    familiar = RULES.detect("Thanks, see you at lunch on Thursday.").confidence
+    strange = RULES.detect("Zqxv brnrl fthagn wgahnagl.").confidence
+    assert strange < 0.5 < familiar
+    assert RULES.detect("Production is down.").confidence > familiar
+
+
+def test_huge_text_is_read_at_both_ends() -> None:
+    filler = "the meeting room has a new whiteboard and " * (MAX_CHARACTERS // 40 + 1)
+    for text in ("Production is down. " + filler, filler + ". Production is down."):
+        result = RULES.detect(text)
+        assert result.score >= 0.8
+        item = result.evidence[0]
+        assert text[item.start : item.end] == item.matched
+
+
+# Stages
+
+
+@dataclass
+class Answer:
+    score: float
+    confidence: float
+    reasoning: str | None = None
+
+
+def test_stages_are_combined_by_confidence() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def llm(text: str, context: str) -> Answer:
+        seen.append((text, context))
+        return Answer(1.0, 0.9, "a real emergency")
+
+    ruled = RULES.detect("thanks")
+    both = ArousalDetector(llm=llm).detect("thanks", context="to the nurse")
+    assert seen == [("thanks", "to the nurse")]
+    total = ruled.confidence + 0.9
+    # Tolerance: rounding of one weighted mean.
+    assert both.score == pytest.approx(
+        (ruled.score * ruled.confidence + 1.0 * 0.9) / total, abs=1e-12
+    )
+    assert both.source == "combined"
+    assert both.reasoning == "a real emergency"
+
+    three = ArousalDetector(model=lambda text, context: (0.5, 1.0), llm=llm).detect("thanks")
+    assert three.score == pytest.approx(
+        (ruled.score * ruled.confidence + 0.9 + 0.5) / (total + 1.0), abs=1e-12
+    )
+
+
+def test_a_stage_without_confidence_has_no_say() -> None:
+    result = ArousalDetector(model=lambda text, context: (1.0, 0.0)).detect("thanks")
+    assert result == RULES.detect("thanks")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (math.nan, 0.9), (0.9, math.nan), (math.inf, 1.0), (7.0, 1.0), (-0.1, 1.0), (0.5, 2.0),
+        (True, 1.0), ("0.9", 1.0), (0.5,), None, "6 dimensions ... 0.2", {"score": 1.0},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_bad_answers_are_left_out_and_logged(
+    answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    detector = ArousalDetector(llm=lambda text, context: answer)  # type: ignore[arg-type, return-value]
+    with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
+        assert detector.detect("Production is down.") == RULES.detect("Production is down.")
+    assert "llm" in caplog.text
+
+
+def test_a_failing_stage_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def model(text: str, context: str) -> tuple[float, float]:
+        raise RuntimeError("no weights")
+
+    with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
+        assert ArousalDetector(model=model).detect("thanks") == RULES.detect("thanks")
+    assert "no weights" in caplog.text
+
+
+def test_an_interrupt_passes() -> None:
+    def llm(text: str, context: str) -> tuple[float, float]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ArousalDetector(llm=llm).detect("thanks")
+
+
+def test_the_policy_sets_the_floor() -> None:
+    policy = Policy(flashbulb_threshold=0.99)
+    result = ArousalDetector(policy=policy).detect("Production is down.")
+    assert result.stability_floor == policy.important_floor
+
+
+@pytest.mark.parametrize("bad", [None, 7, b"Production is down."])
+def test_text_must_be_text(bad: object) -> None:
+    with pytest.raises(TypeError, match="must be str"):
+        RULES.detect(bad)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be str"):
+        RULES.detect("thanks", bad)  # type: ignore[arg-type]
+
+
+def test_stages_must_be_callable() -> None:
+    with pytest.raises(TypeError, match="model must be callable"):
+        ArousalDetector(model="minilm")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="rules must be"):
+        ArousalDetector(rules=7)  # type: ignore[arg-type]
+
+
+# Rule files
+
+OWN_RULES = """
+[scopes]
+negated = 0.1
+[words.en]
+kettle = "kettle+, tea urn"
+boils = "boil over*"
+negator = "not, never"
+[[rule]]
+name = "kettle boils over"
+weight = 0.9
+parts = ["kettle", "boils"]
+"""
+
+
+def test_rules_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(OWN_RULES, encoding="utf-8")
+    for rules in (path, str(path), RuleSet.load(path)):
+        detector = ArousalDetector(rules)
+        assert detector.detect("The kettles boil over!").score == 0.9
+        assert detector.detect("The kettle does not boil over.").score == 0.1
+        assert detector.detect("Production is down.").score < 0.3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('"boils"]', '"burns"]'), "unknown word class 'burns'"),
+        (("weight = 0.9", "weight = 9"), "must be a number in"),
+        (("weight = 0.9", 'weight = "high"'), "must be a number in"),
+        (("weight = 0.9\n", "weight = 0.9\nwait = 3\n"), "unknown fields"),
+        (("weight = 0.9\n", 'weight = 0.9\nimmune = ["tired"]\n'), "unknown scopes"),
+        (("negated = 0.1", "negated = -1"), "scopes.negated"),
+        (("[words.en]", "[words.de]"), r"\[words.en\]"),
+    ],
+)
+def test_bad_rule_files_are_refused(change: tuple[str, str], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    text = OWN_RULES.replace(*change)
+    assert text != OWN_RULES
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        ArousalDetector(path)
+
+
+def test_no_rule_names_a_case() -> None:
+    """No word list holds a whole case: rules must generalise."""
+    cases = [row["text"] for row in read(HERE / "data" / "arousal_own.tsv")]
+    cases += [row["text"] for row in read(HERE / "data" / "arousal_heldout.tsv")]
+    lexicon = RuleSet.default().lexicons[0]
+    entries = {
+        f"{first} {second} {' '.join(tail)}".strip()
+        for first, seconds in lexicon.phrases.items()
+        for second, phrases in seconds.items()
+        for tail, _ in phrases
+    }
+    long_cases = [case.lower() for case in cases if len(case.split()) >= 5]
+    assert not [case for case in long_cases if case.rstrip(".!?") in entries]
+
+
+def test_results_are_frozen() -> None:
+    result: ArousalResult = RULES.detect("Production is down.")
+    with pytest.raises(AttributeError):
+        result.score = 0.0  # type: ignore[misc]
+    assert json.dumps([e.rule for e in result.evidence])
