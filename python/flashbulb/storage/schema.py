@@ -11,6 +11,7 @@ from flashbulb.errors import CorruptStore
 __all__ = ["VERSION", "check_file", "prepare"]
 
 VERSION = 1
+_SMALLEST_DATABASE = 512  # one page of the smallest size
 _APPLICATION_ID = 0x464C4248  # "FLBH"
 
 # Text, strength and vector lie in tables of their own: a recall rewrites the small strengths of
@@ -116,8 +117,11 @@ def check_file(path: str) -> None:
         return
     if not os.access(path, os.R_OK | os.W_OK):
         raise PermissionError(f"the store {path} must be readable and writable")
-    if os.path.getsize(path) == 0:
+    size = os.path.getsize(path)
+    if size == 0:
         return
+    if size < _SMALLEST_DATABASE:  # SQLite would take it for an empty one
+        raise CorruptStore(f"{path} is not a Flashbulb store: it has only {size} bytes")
     # Immutable: nothing is written beside the file either, and a log is left alone.
     connection = sqlite3.connect(f"{Path(path).as_uri()}?immutable=1", uri=True)
     try:

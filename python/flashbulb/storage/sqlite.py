@@ -119,7 +119,7 @@ class Database:
             yield
         except sqlite3.DatabaseError as error:
             message = str(error)
-            if "malformed" in message or "not a database" in message:
+            if any(sign in message for sign in ("malformed", "not a database", "decode to UTF-8")):
                 raise CorruptStore(f"{self.path} is damaged: {message}") from error
             if "no such table" in message or "no such column" in message:
                 raise CorruptStore(f"{self.path} lacks a part of a store: {message}") from error

@@ -1,0 +1,584 @@
+"""The store on disk: its lock, its file, its settings, and what survives."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flashbulb import (
+    CorruptStore,
+    EmbedderMismatch,
+    Memory,
+    Policy,
+    StoreForked,
+    StoreLocked,
+)
+from flashbulb.storage import schema
+
+DAY = 86400.0
+
+
+def run(program: str, *arguments: object) -> subprocess.Popen[str]:
+    """Another Python process."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+HOLDER = """
+    import sys
+    from flashbulb import Memory
+    memory = Memory(sys.argv[1])
+    memory.remember("held")
+    print("open", flush=True)
+    sys.stdin.read() if len(sys.argv) > 2 else __import__("time").sleep(60)
+"""
+
+
+# The lock
+
+
+def test_a_second_opening_in_the_same_process_is_refused_at_once(store: Path) -> None:
+    link = store.with_name("link.db")
+    link.symlink_to(store)
+    with Memory(store) as memory:
+        for path in (store, str(store), link, store.parent / "." / "agent.db"):
+            start = time.monotonic()
+            with pytest.raises(StoreLocked, match="already open in this process"):
+                Memory(path, timeout=30)
+            assert time.monotonic() - start < 10
+        memory.remember("unharmed")
+    with Memory(link) as memory:
+        assert len(memory) == 1
+
+
+def test_another_process_gets_the_lock_when_its_holder_is_killed(store: Path) -> None:
+    holder = run(HOLDER, store)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(StoreLocked, match=f"pid {holder.pid}"):
+            Memory(store, timeout=0)
+        start = time.monotonic()
+        with pytest.raises(StoreLocked):
+            Memory(store, timeout=0.3)
+        assert time.monotonic() - start >= 0.3
+        timer = threading.Timer(0.3, holder.kill)
+        timer.start()
+        with Memory(store, timeout=60) as memory:
+            assert [record.text for record in memory.list()] == ["held"]
+        timer.join()
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_a_memory_that_is_dropped_gives_the_store_back(store: Path) -> None:
+    memory = Memory(store)
+    memory.remember("x")
+    memory.recall("x")
+    del memory
+    with Memory(store) as memory:
+        assert memory.get(1).access_count == 1
+
+
+def test_a_failed_opening_gives_the_lock_back(store: Path) -> None:
+    store.write_bytes(b"garbage" * 1000)
+    for _ in range(2):
+        with pytest.raises(CorruptStore):
+            Memory(store)
+
+
+def test_many_processes_race_to_create_a_store(store: Path) -> None:
+    program = """
+        import sys
+        from flashbulb import Memory
+        with Memory(sys.argv[1], timeout=120) as memory:
+            memory.remember(f"from {sys.argv[2]}")
+    """
+    racers = [run(program, store, n) for n in range(4)]
+    assert [racer.wait() for racer in racers] == [0] * 4
+    for racer in racers:
+        racer.communicate()
+    with Memory(store) as memory:
+        assert {record.text for record in memory.list()} == {f"from {n}" for n in range(4)}
+        assert {record.id for record in memory.list()} == {1, 2, 3, 4}
+
+
+# Fork
+
+
+def in_child(work: Any) -> int:
+    """Fork, do the work in the child, return its exit code: what `work` returned, or 99."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(work())
+        except BaseException:
+            os._exit(99)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_is_refused_and_does_no_harm(store: Path) -> None:
+    with Memory(store) as memory:
+        id = memory.remember("parent's").id
+
+        def child() -> int:
+            for call in (
+                lambda: memory.remember("child's"),
+                lambda: memory.recall("x"),
+                lambda: memory.get(id),
+                lambda: memory.forget(id),
+                lambda: len(memory),
+                lambda: memory.stats(),
+                lambda: memory.compact(),
+            ):
+                with pytest.raises(StoreForked):
+                    call()
+            with pytest.raises(StoreLocked):
+                Memory(store, timeout=0)
+            memory.close()
+            return 7
+
+        assert in_child(child) == 7
+        memory.remember("after the fork")
+        assert (store.parent / "agent.db-wal").stat().st_size > 0
+    with Memory(store) as memory:
+        assert len(memory) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_that_lives_on_does_not_hold_the_lock(store: Path) -> None:
+    memory = Memory(store)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    try:
+        memory.close()
+        with Memory(store, timeout=0) as again:
+            again.remember("x")
+    finally:
+        os.write(write, b"x")
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_forked_while_a_thread_holds_the_lock_does_not_hang(store: Path) -> None:
+    with Memory(store) as memory:
+        with memory._store.locked():
+
+            def child() -> int:
+                signal.alarm(20)
+                with pytest.raises(StoreForked):
+                    memory.recall("x")
+                return 7
+
+            thread = threading.Thread(target=lambda: codes.append(in_child(child)))
+            codes: list[int] = []
+            thread.start()
+            thread.join()
+        assert codes == [7]
+
+
+# What survives
+
+
+def test_every_acknowledged_row_survives_kill_9(store: Path) -> None:
+    program = """
+        import sys
+        from flashbulb import Memory
+        memory = Memory(sys.argv[1], durability=sys.argv[2])
+        for n in range(100000):
+            id = memory.remember(f"event {n}", tags=[f"t{n % 3}"], urgency=0.5).id
+            if n % 5 == 4:
+                memory.forget(id - 2)
+            if n % 7 == 6:
+                memory.complete(id)
+            print(id, flush=True)
+    """
+    for durability in ("full", "normal"):
+        file = store.with_name(f"{durability}.db")
+        writer = run(program, file, durability)
+        assert writer.stdout is not None
+        acknowledged = [int(writer.stdout.readline()) for _ in range(150)]
+        writer.kill()
+        rest, _ = writer.communicate()
+        acknowledged += [int(line) for line in rest.split("\n")[:-1]]
+        with Memory(file) as memory:
+            records = {record.id: record for record in memory.list()}
+            last = acknowledged[-1]
+            assert acknowledged == list(range(1, last + 1))
+            for id in acknowledged[:-5]:
+                n = id - 1
+                if n % 5 == 2:
+                    assert id not in records
+                else:
+                    assert records[id].text == f"event {n}"
+                    assert records[id].status == ("completed" if n % 7 == 6 else "open")
+            assert memory.recall(f"event {last - 1}", k=1)[0].text == f"event {last - 1}"
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise KeyboardInterrupt", "os._exit(0)"])
+def test_rows_survive_every_end_of_a_program(store: Path, ending: str) -> None:
+    program = f"""
+        import os, sys
+        from flashbulb import Memory
+        memory = Memory(sys.argv[1])
+        memory.remember("acknowledged")
+        sys.stderr = open(os.devnull, "w")
+        {ending}
+    """
+    run(program, store).communicate()
+    with Memory(store) as memory:
+        assert [record.text for record in memory.list()] == ["acknowledged"]
+
+
+def test_access_counts_survive_close_and_are_flushed_meanwhile(store: Path, clock: Any) -> None:
+    with Memory(store, clock=clock) as memory:
+        memory.remember_many(["one", "two"])
+        for _ in range(130):
+            memory.recall("one", k=1)
+        state = memory.list()
+    with Memory(store, clock=clock) as memory:
+        assert memory.list() == state
+        assert memory.get(1).access_count == 130
+
+
+def test_a_full_disk_changes_nothing_and_the_store_goes_on(store: Path, clock: Any) -> None:
+    """SQLite's own limit of pages stands for the disk."""
+    with Memory(store, clock=clock) as memory:
+        memory.remember_many([f"event {n}" for n in range(10)])
+        memory.recall("event 3")
+        before = (memory.list(), memory.stats())
+        connection = memory._store.database._connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+        for _ in range(2):
+            with pytest.raises(sqlite3.OperationalError, match="full"):
+                memory.remember_many(["x" * 1000 + str(n) for n in range(1000)])
+            assert (memory.list(), memory.stats()) == before
+        connection.execute("PRAGMA max_page_count = 1000000").fetchone()
+        assert memory.remember("event 3").id == 4
+        assert memory.remember("new").id > 10
+        hits = memory.recall("event 3", k=20, reinforce=False)
+        assert len(hits) == 11
+        assert [hit.text for hit in memory.recall("new", k=1)] == ["new"]
+        kept = memory.list()
+    with Memory(store, clock=clock) as memory:
+        assert memory.list() == kept
+
+
+@pytest.mark.parametrize("call", ["complete", "pin", "unpin", "forget"])
+def test_a_change_that_cannot_be_written_does_not_happen(
+    store: Path, clock: Any, call: str
+) -> None:
+    with Memory(store, clock=clock) as memory:
+        memory.remember_many([{"text": f"task {n}", "urgency": 0.5} for n in range(5)])
+        memory.pin(2)
+        memory.recall("task 1", k=1)
+        id = 2 if call == "unpin" else 3
+        before = memory.list()
+        hits = memory.recall("task 3", reinforce=False)
+        connection = memory._store.database._connection
+        connection.execute(
+            "CREATE TEMP TRIGGER refuse BEFORE DELETE ON memories "
+            "BEGIN SELECT RAISE(FAIL, 'refused'); END"
+        )
+        connection.execute(
+            "CREATE TEMP TRIGGER refuse_update BEFORE UPDATE ON memories "
+            "BEGIN SELECT RAISE(FAIL, 'refused'); END"
+        )
+        with pytest.raises(sqlite3.IntegrityError, match="refused"):
+            getattr(memory, call)(id)
+        assert memory.list() == before
+        assert memory.recall("task 3", reinforce=False) == hits
+        connection.execute("DROP TRIGGER refuse")
+        connection.execute("DROP TRIGGER refuse_update")
+        getattr(memory, call)(id)
+        assert memory.list() != before
+
+
+# The file
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, b"x", b"SQLite format 3\0" + b"\0" * 5000])
+def test_a_file_that_is_no_store_is_refused_untouched(store: Path, content: bytes) -> None:
+    store.write_bytes(content)
+    with pytest.raises(CorruptStore, match=r"agent\.db"):
+        Memory(store)
+    assert store.read_bytes() == content
+    assert {path.name for path in store.parent.iterdir()} <= {"agent.db", "agent.db.lock"}
+
+
+def test_a_database_of_another_program_is_refused_untouched(store: Path) -> None:
+    connection = sqlite3.connect(store)
+    connection.execute("CREATE TABLE mine (a)")
+    connection.commit()
+    connection.close()
+    content = store.read_bytes()
+    with pytest.raises(CorruptStore, match="another program"):
+        Memory(store)
+    assert store.read_bytes() == content
+
+
+def test_a_newer_store_is_refused_untouched(store: Path) -> None:
+    with Memory(store) as memory:
+        memory.remember("x")
+    connection = sqlite3.connect(store)
+    connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    content = store.read_bytes()
+    with pytest.raises(CorruptStore, match=f"needs version {schema.VERSION + 1}"):
+        Memory(store)
+    assert store.read_bytes() == content
+    assert {path.name for path in store.parent.iterdir()} == {"agent.db", "agent.db.lock"}
+
+
+def test_an_empty_file_becomes_a_store(store: Path) -> None:
+    store.touch()
+    with Memory(store) as memory:
+        memory.remember("x")
+    sqlite3.connect(store.with_name("wal.db")).execute("PRAGMA journal_mode = WAL").close()
+    with Memory(store.with_name("wal.db")) as memory:
+        memory.remember("x")
+
+
+def test_paths_that_cannot_be_a_store(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        Memory(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Memory(tmp_path / "no" / "agent.db")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM vectors WHERE id = 2",
+        "DELETE FROM traces WHERE id = 2",
+        "UPDATE vectors SET vector = x'00' WHERE id = 2",
+        "UPDATE vectors SET vector = zeroblob(1024) WHERE id = 2",
+        "UPDATE traces SET vividness = 7.0 WHERE id = 2",
+        "UPDATE meta SET value = '{}' WHERE key = 'policy2' OR key = 'embedder'",
+        "UPDATE meta SET value = 'no json' WHERE key = 'policy'",
+        "DELETE FROM meta WHERE key = 'policy'",
+        "UPDATE surprise SET state = x'00'",
+        "DROP TABLE vectors",
+    ],
+)
+def test_a_damaged_store_says_so(store: Path, damage: str) -> None:
+    with Memory(store) as memory:
+        memory.remember_many(["one", "two", "three"])
+    connection = sqlite3.connect(store)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+
+    def use() -> None:
+        with Memory(store) as memory:
+            memory.recall("one")
+
+    with pytest.raises(CorruptStore, match=r"agent\.db"):
+        use()
+
+
+def test_pages_of_rubbish_say_so(store: Path) -> None:
+    with Memory(store) as memory:
+        memory.remember_many([f"event {n}" for n in range(200)])
+    content = bytearray(store.read_bytes())
+    content[8192:-4096] = b"\xa5" * (len(content) - 12288)
+    store.write_bytes(content)
+
+    def use() -> None:
+        with Memory(store) as memory:
+            memory.recall("event")
+
+    with pytest.raises(CorruptStore, match=r"agent\.db"):
+        use()
+
+
+def test_forgotten_bytes_leave_every_file(store: Path) -> None:
+    secret = "The passphrase is correcthorsebatterystaple"
+    with Memory(store) as memory:
+        memory.remember_many([f"event {n}" for n in range(50)])
+        record = memory.remember(
+            secret,
+            tags=["classifiedtag"],
+            metadata={"hiddenkey": "hiddenvalue"},
+            who="Agentwho",
+            what="Agentwhat",
+            where="Agentwhere",
+            when="Agentwhen",
+        )
+        memory.remember(
+            secret,
+            tags=["classifiedtag"],
+            metadata={"again": "seconddata"},
+            who="Agentwho",
+            what="Agentwhat",
+            where="Agentwhere",
+            when="Agentwhen",
+        )
+        assert len(memory.get(record.id).occurrences) == 2
+        memory.recall("passphrase")
+        vector = memory._store.space("default").engine.vectors([record.id]).tobytes()
+        words = [
+            b"correcthorse", b"passphrase", b"classifiedtag", b"hiddenkey", b"hiddenvalue",
+            b"Agentwho", b"Agentwhat", b"Agentwhere", b"Agentwhen", b"seconddata",
+            vector[:64], vector[-64:],
+        ]  # fmt: skip
+
+        def found() -> list[bytes]:
+            return [word for word in words if word in content_of_all_files(store)]
+
+        assert found() == words
+        memory.forget(record.id)
+        memory.compact()
+        assert found() == []
+        assert len(memory) == 50
+        assert memory.recall("event 7", k=1)[0].text == "event 7"
+        assert memory.remember("after").id == record.id + 1
+    assert found() == []
+
+
+def content_of_all_files(store: Path) -> bytes:
+    """Read by another process: to close a store's file here would drop SQLite's locks."""
+    files = [str(path) for path in sorted(store.parent.iterdir())]
+    return subprocess.run(["cat", *files], check=True, stdout=subprocess.PIPE).stdout
+
+
+def test_ids_are_not_reused_after_forgetting_everything(store: Path) -> None:
+    with Memory(store) as memory:
+        memory.remember_many(["one", "two", "three"])
+        for id in (1, 2, 3):
+            memory.forget(id)
+        memory.compact()
+    with Memory(store) as memory:
+        assert memory.namespace("other").remember("four").id == 4
+        assert len(memory) == 0
+
+
+# Settings
+
+
+def embed_letters(texts: list[str]) -> Any:
+    return np.array([[1.0 + text.count(c) for c in "abcde"] for text in texts])
+
+
+def embed_six(texts: list[str]) -> Any:
+    return np.array([[1.0 + text.count(c) for c in "abcdef"] for text in texts])
+
+
+def test_another_embedder_is_refused_and_both_are_named(store: Path) -> None:
+    with Memory(store, embedder=embed_letters) as memory:
+        memory.remember("abc")
+    content = store.read_bytes()
+    for other in (None, embed_six):
+        with pytest.raises(EmbedderMismatch, match=r"embed_letters.*5 dimensions") as caught:
+            Memory(store, embedder=other)
+        assert ("flashbulb-static" if other is None else "embed_six") in str(caught.value)
+    assert store.read_bytes() == content
+    with Memory(store, embedder=embed_letters) as memory:
+        assert [hit.text for hit in memory.recall("abc")] == ["abc"]
+
+
+def test_the_store_keeps_its_policy(store: Path) -> None:
+    policy = Policy.published(access_boost=0.25)
+    with Memory(store, policy=policy) as memory:
+        memory.remember("x")
+    with Memory(store) as memory:
+        assert memory.stats()["policy"] == policy.to_dict()
+
+
+def test_another_policy_does_not_rewrite_the_past(store: Path, clock: Any) -> None:
+    slow = dataclasses.replace(Policy(), decay_rate_per_day=0.01)
+    fast = dataclasses.replace(Policy(), decay_rate_per_day=1.0)
+    texts = [{"text": f"note {n}", "arousal": n / 10, "urgency": 0.5} for n in range(10)]
+    with Memory(store, policy=slow, clock=clock) as memory:
+        memory.remember_many(texts)
+        memory.namespace("other").remember_many(texts)
+        clock.pass_(days=10)
+        memory.pin(3)
+        before = memory.list(), memory.namespace("other").list()
+    with Memory(store, policy=fast, clock=clock) as memory:
+        after = memory.list(), memory.namespace("other").list()
+        assert after == before
+        clock.pass_(days=1)
+        # A floor is what a memory was given, the rate is the new policy's.
+        expected = max(before[0][0].vividness * np.exp(-1.0), before[0][0].floor)
+        assert memory.get(1).vividness == pytest.approx(expected, rel=1e-12)
+        assert memory.get(3).vividness == 1.0
+    with Memory(store, policy=fast, clock=clock) as memory:
+        assert memory.get(1).vividness == pytest.approx(expected, rel=1e-12)
+
+
+def test_durability_is_what_sqlite_is_told(store: Path) -> None:
+    for durability, level in (("full", 2), ("normal", 1)):
+        with Memory(store, durability=durability) as memory:  # type: ignore[arg-type]
+            connection = memory._store.database._connection
+            assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_reopened_store_answers_bit_for_bit(store: Path, clock: Any) -> None:
+    texts = [
+        f"Server {n} in rack {n % 7} reported {'errors' if n % 3 else 'nothing'}"
+        for n in range(200)
+    ]
+    with Memory(store, clock=clock) as memory:
+        memory.remember_many(texts)
+        clock.pass_(days=3)
+        for n in range(0, 200, 9):
+            memory.forget(n)
+            memory.recall(texts[n])
+        hits = [memory.recall(text, reinforce=False) for text in texts[::10]]
+    with Memory(store, clock=clock) as memory:
+        assert [memory.recall(text, reinforce=False) for text in texts[::10]] == hits
+        memory.compact()
+        assert [memory.recall(text, reinforce=False) for text in texts[::10]] == hits
+
+
+# Threads
+
+
+def test_counts_are_exact_across_threads(store: Path, clock: Any) -> None:
+    with Memory(store, clock=clock) as memory:
+        memory.remember("the one memory")
+
+        def work(number: int) -> None:
+            for n in range(50):
+                memory.recall("memory")
+                memory.remember("the one memory")
+                memory.remember(f"own {number} {n}", now=clock.now)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert memory.get(1).access_count == 200
+        assert len(memory.get(1).occurrences) == 201
+        assert len(memory) == 201
+    with Memory(store, clock=clock) as memory:
+        assert memory.get(1).access_count == 200
+        assert sorted(r.text for r in memory.list())[0].startswith("own")
