@@ -56,9 +56,9 @@ class FlatRows:
                 f"expected a number of dimensions or a FAISS index, got {type(index).__name__}"
             )
         flat = faiss.downcast_index(index)
-        # A subclass in Python is refused too: its methods would never be called.
-        is_own_class = type(index).__module__ == faiss.Index.__module__
-        kind = type(flat) if is_own_class else type(index)
+        # A subclass that FAISS cannot downcast to (IndexFlat1D, one written in Python) has methods or
+        # state that nobody would look after.
+        kind = type(flat) if isinstance(flat, type(index)) else type(index)
         if kind not in _ACCEPTED:
             raise TypeError(
                 "expected a faiss.IndexFlatIP or faiss.IndexFlatL2, got "
