@@ -91,7 +91,7 @@ def test_held_out_texts() -> None:
     """Texts that no rule was tuned on; the floor lies a little below what was measured."""
     f1, false_alarms = f1_and_false_alarms(read(HERE / "data" / "arousal_heldout.tsv"))
     assert f1 >= 0.88
-    assert false_alarms <= 4
+    assert false_alarms <= 6
 
 
 def test_handed_cases() -> None:

@@ -144,7 +144,7 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
                 sentence.known += 1
         elif _counts_nothing(raw, index, text):
             classes = negator
-        if classes & contrast:
+        if classes & contrast and not _parenthetical(raw, index, words, rules):
             segment += 1
             clause += 1
         elif classes & coordinator:
@@ -164,6 +164,15 @@ def _counts_nothing(raw: list[Raw], index: int, text: str) -> bool:
         and index + 1 < len(raw)
         and raw[index + 1][0] == "word"
         and text[max(0, start - 2) : start].strip()[-1:] not in ("=", ":", '"')
+    )
+
+
+def _parenthetical(raw: list[Raw], index: int, words: dict[str, int], rules: RuleSet) -> bool:
+    """Whether a contrast stands inside a clause: "the account, however, was emptied"."""
+    return (
+        index + 2 < len(raw)
+        and raw[index - 1][1] == raw[index + 1][1] == ","
+        and bool(words.get(raw[index + 2][1], 0) & rules.classes.get("asking", 0))
     )
 
 
