@@ -80,7 +80,11 @@ def to_unit_rows(vectors: ArrayLike, dim: int | None, name: str) -> NDArray[np.f
     TypeError, ValueError
         If they are not real numbers; if a row is not finite or zero, with its number.
     """
-    array = np.asarray(vectors)
+    try:
+        array = np.asarray(vectors)
+    except ValueError:
+        _refuse_ragged(vectors, dim, name)
+        raise
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim != 2:
@@ -97,6 +101,16 @@ def to_unit_rows(vectors: ArrayLike, dim: int | None, name: str) -> NDArray[np.f
             f"row {good} of {name} has no direction: expected finite values that are not all zero"
         )
     return rows
+
+
+def _refuse_ragged(vectors: Any, dim: int | None, name: str) -> None:
+    shapes = [np.shape(row) for row in vectors]
+    expected = shapes[0] if dim is None else (dim,)
+    for i, shape in enumerate(shapes):
+        if len(shape) == 1 and shape != expected:
+            raise DimensionMismatch(
+                f"row {i} of {name} must have {expected[0]} dimensions, got {shape[0]}"
+            )
 
 
 def _to_float32(array: NDArray[Any]) -> NDArray[np.float32]:

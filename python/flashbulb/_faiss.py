@@ -56,7 +56,7 @@ class FlatRows:
                 f"expected a number of dimensions or a FAISS index, got {type(index).__name__}"
             )
         flat = faiss.downcast_index(index)
-        # A subclass that FAISS cannot downcast to (IndexFlat1D, one written in Python) has methods or
+        # A subclass that FAISS cannot downcast to (IndexFlat1D, one in Python) has methods or
         # state that nobody would look after.
         kind = type(flat) if isinstance(flat, type(index)) else type(index)
         if kind not in _ACCEPTED:
