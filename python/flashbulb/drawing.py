@@ -103,9 +103,9 @@ def curve_lines(
     The vertical axis goes from 0 to 1, the horizontal one from day 0 to `span`. Below the curve
     stands a line with its marks, if it has any, then the axis and the days.
     """
-    if width < 16 or height < 3 or height % 2 == 0:
+    if width < 24 or height < 3 or height % 2 == 0:
         raise ValueError(
-            f"a curve needs 16 columns or more and an odd number of rows, got {width} x {height}"
+            f"a curve needs 24 columns or more and an odd number of rows, got {width} x {height}"
         )
     margin = 5
     inner = width - margin

@@ -23,11 +23,14 @@ __all__ = ["Columns", "ReplayError", "Summary", "parse_time", "read_events", "re
 DAY_SECONDS = 86400.0
 MAX_REPORTED = 10
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
+# Epoch seconds of 1970, or a date without its hyphens?
+_EIGHT_DIGITS = re.compile(r"((?:19|20)\d{2})(0[1-9]|1[0-2])([0-2]\d|3[01])", re.ASCII)
 _ISO = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})"
     r"(?:[T ](?P<clock>\d{2}:\d{2}(?::\d{2})?)(?:[.,](?P<fraction>\d{1,9}))?"
-    r"\s?(?P<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?)?"
+    r"\s?(?P<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?)?",
+    re.ASCII,
 )
 
 
@@ -92,10 +95,11 @@ def parse_time(value: str, *, assume_utc: bool = False) -> float:
         For anything else; the message says what was expected.
     """
     given = value.strip()
-    if re.fullmatch(r"(19|20)\d{2}(0[1-9]|1[0-2])([0-2]\d|3[01])", given):
+    digits = _EIGHT_DIGITS.fullmatch(given)
+    if digits is not None:
         raise ValueError(
-            f"{given!r} could be a date or epoch seconds; write {given[:4]}-{given[4:6]}-"
-            f"{given[6:]}, or {given}.0 for seconds"
+            f"{given!r} could be a date or epoch seconds; write {'-'.join(digits.groups())}, "
+            f"or {given}.0 for seconds"
         )
     if _NUMBER.fullmatch(given):
         return to_seconds(float(given), "the time")

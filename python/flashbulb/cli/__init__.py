@@ -24,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that lacks a character shows a question mark: it is no reason to fail.
         sys.stdout.reconfigure(errors="replace")
-    arguments = build_parser().parse_args(argv)
     try:
+        arguments = build_parser().parse_args(argv)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:

@@ -152,15 +152,18 @@ def replay_file(arguments: Namespace) -> int:
         metadata=tuple(arguments.metadata_column),
     )
     until = arguments.until
-    events = read_events(
-        arguments.file,
-        columns,
-        delimiter=arguments.delimiter,
-        tags_separator=arguments.tags_separator,
-        assume_utc=arguments.assume_utc,
-        span_days=arguments.span_days,
-        until=None if until is None else parse_time(until, assume_utc=arguments.assume_utc),
-    )
+    try:
+        events = read_events(
+            arguments.file,
+            columns,
+            delimiter=arguments.delimiter,
+            tags_separator=arguments.tags_separator,
+            assume_utc=arguments.assume_utc,
+            span_days=arguments.span_days,
+            until=None if until is None else parse_time(until, assume_utc=arguments.assume_utc),
+        )
+    except OSError as error:
+        raise ValueError(f"cannot read {arguments.file}: {error.strerror}") from error
     with (
         _memory(arguments, create=True) as memory,
         output.progress_bar(len(events), quiet=arguments.quiet) as advance,

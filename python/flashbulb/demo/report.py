@@ -17,7 +17,7 @@ from flashbulb.demo.run import Answer, Demo, Ranked, Watched
 from flashbulb.drawing import Curve, curve_lines, printable, shortened, stacked_bar
 from flashbulb.records import Hit
 
-__all__ = ["show_check", "show_demo", "to_json"]
+__all__ = ["score_sum", "score_terms", "show_check", "show_demo", "to_json"]
 
 
 def show_demo(console: Console, demo: Demo, *, top: int, kept_in: str = ":memory:") -> None:
@@ -65,7 +65,7 @@ def _tick(ascii_only: bool) -> str:
     return "*" if ascii_only else "✔"
 
 
-def _terms(hit: Hit, lexical_weight: float) -> tuple[float, float, float, float]:
+def score_terms(hit: Hit, lexical_weight: float) -> tuple[float, float, float, float]:
     """What meaning, words, vividness and recency add to the score."""
     words = lexical_weight * hit.lexical
     return hit.similarity - words, words, hit.vividness_bonus, hit.recency_bonus
@@ -73,9 +73,9 @@ def _terms(hit: Hit, lexical_weight: float) -> tuple[float, float, float, float]
 
 def _rankings(answer: Answer, top: int, lexical_weight: float, console: Console) -> Table:
     ascii_only = console.options.ascii_only
-    rest = console.width - 21  # without frame and ranks
-    right_room = max(33, rest // 2)  # 33: the five figures of a score on one line
-    left_room = max(rest - right_room, 20)
+    rest = max(console.width - 21, 30)  # without frame and ranks
+    right_room = max(rest // 2, min(33, rest - 20))  # 33: a score and its terms on one line
+    left_room = rest - right_room
     table = Table(box=box.ROUNDED)
     table.add_column("#", justify="right", min_width=4)
     table.add_column("plain similarity", width=left_room)
@@ -88,9 +88,9 @@ def _rankings(answer: Answer, top: int, lexical_weight: float, console: Console)
     ]
     right = []
     for ranked in _shown(answer.flashbulb, answer.best, top):
-        terms = _terms(ranked.hit, lexical_weight)
+        terms = score_terms(ranked.hit, lexical_weight)
         bar = stacked_bar(terms, scale, right_room, ascii_only=ascii_only)
-        figures = _sum(ranked.hit.score, terms)
+        figures = score_sum(ranked.hit.score, terms)
         right.append((_rank(ranked, ascii_only), _text(ranked, right_room, figures, bar)))
     for plain, ours in zip_longest(left, right, fillvalue=("", "")):
         table.add_row(*plain, *ours)
@@ -107,7 +107,7 @@ def _rank(ranked: Ranked, ascii_only: bool) -> Text:
     return Text(f"{_tick(ascii_only)} {ranked.rank}", style="bold green")
 
 
-def _sum(total: float, terms: Sequence[float]) -> str:
+def score_sum(total: float, terms: Sequence[float]) -> str:
     """The terms rounded so that what is printed adds up."""
     rounded = [round(term, 2) for term in terms]
     largest = max(range(len(terms)), key=lambda i: terms[i])
