@@ -10,6 +10,15 @@ import random
 import re
 
 SLOTS: dict[str, str] = {
+    "gerund": "playing the guitar|riding a horse|slicing potatoes|running through a field|reading|"
+    "climbing a rock|pouring water into a glass|singing a song|driving a car|taking a picture|"
+    "kicking a ball|cooking dinner|drawing a picture|swimming|walking along the road|laughing|"
+    "jumping over a fence|eating a banana|mixing flour and eggs|waiting for a train|fighting|"
+    "peeling shrimp|playing the flute|combing her hair|dancing|smoking|sitting on a bench|typing",
+    "country": "Egypt|Syria|China|India|Russia|Germany|Brazil|Kenya|Iran|Israel|Japan|Ukraine|"
+    "Pakistan|Mexico|France|Nigeria|Turkey|Australia|Iraq|Spain|Greece|South Korea|Canada|Chile",
+    "animal": "elephant|tiger|whale|eagle|wolf|bear|penguin|dolphin|snake|butterfly|panda|lion",
+    "number": "two|five|seven|12|25|40|dozens of|hundreds of|eight|thirty",
     "person": "my sister|my brother|my mother|dad|grandma|my wife|my husband|our neighbour|my boss|"
     "a colleague|my best friend|Maria|David|Aisha|Chen|Olga|Tom|Priya|Ahmed|Sofia|Lucas|Hannah|"
     "my daughter|my son|my cousin|my uncle|my roommate|my therapist|the landlord|my dentist|Ben|"
@@ -148,6 +157,21 @@ Lunch with {person} {time}?|See you {time}!|Good morning, how did you sleep?|ok,
 There was an accident near {place}, two people are injured.|We need water and food in {place}.
 A fire broke out in {place} {time}.|The flood destroyed the bridge near {place}.|Help, I am trapped.
 {person} sends regards.|Nothing to report {time}.|All systems are healthy.|Good job everyone!
+A man is riding a {object} down a hill.|Two children are playing with a {pet} in the snow.
+A woman is cutting an onion in the kitchen.|A {job} is talking to a group of people outside.
+A {pet} is sleeping on the sofa.|A boy jumps into the swimming pool.|Three girls dance on a stage.
+A person in a red shirt is {gerund}.|An old man is {gerund} near the river.|A crowd is {gerund}.
+Two dogs are {gerund} on the beach.|A young woman with a hat is {gerund}.|Nobody is {gerund} here.
+The {pet} is not {gerund}.|Someone is {gerund} in the street.|A black and white {pet} is {gerund}.
+{country} and {country} sign a trade agreement.|Protesters clash with police in {country}.
+At least {number} people die as a bus crashes in {country}.|{country} elects a new president.
+An earthquake of magnitude six hits {country}.|Shares in {country} fell {amount} {time}.
+The central bank of {country} raises interest rates.|{country} wins the final against {country}.
+A court in {country} sentences a former minister to {number} years in prison.
+Scientists say the {animal} population is growing.|The {animal} is native to {country}.
+Police arrest {number} suspects after a robbery in {place}.|Ceasefire talks resume in {country}.
+It depends on what you want to do with your {object}.|You should probably ask a {job} about that.
+I would not worry about it, the {object} will be fine.|There is no easy answer to this question.
 """
 
 _SLOT = re.compile(r"\{(\w+)\}")
