@@ -296,8 +296,10 @@ class Store:
                 log.warning("reinforcement could not be written to %s yet: %s", self.path, error)
 
 
-def check_embedder(stored: dict[str, Any], given: dict[str, Any], where: str) -> None:
+def check_embedder(stored: object, given: dict[str, Any], where: str) -> None:
     """Refuse vectors of another embedder; the message names both."""
+    if not isinstance(stored, dict) or stored.keys() != given.keys():
+        raise ValueError(f"{where} does not say what its embedder is")
     if stored != given:
         raise EmbedderMismatch(
             f"{where} was written with the embedder {_embedder_name(stored)}, "
@@ -318,7 +320,9 @@ def policy_to_json(policy: Policy) -> str:
 
 def policy_from_json(text: str) -> Policy:
     """The policy, from a store of this or an older version; missing fields are the default."""
-    values: dict[str, Any] = json.loads(text)
+    values = json.loads(text)
+    if not isinstance(values, dict):
+        raise TypeError(f"a policy must be an object, got {type(values).__name__}")
     unknown = values.keys() - {field.name for field in fields(Policy)}
     if unknown:
         raise ValueError(f"unknown fields of the policy: {', '.join(sorted(unknown))}")

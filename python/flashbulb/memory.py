@@ -421,16 +421,17 @@ class Memory:
         with self._open() as space:
             return transfer.export(self._store, space, os.fspath(path))
 
-    def import_(self, path: str | os.PathLike[str]) -> int:
+    def import_(self, path: str | os.PathLike[str], *, new_ids: bool = False) -> int:
         """Add the memories of an exported file to this namespace; return their number.
 
-        Memories keep their ids, so each must be above every id that the store has ever used,
-        as in a new store. Nothing is merged. A bad line is a ValueError that names it, and
-        changes nothing.
+        Memories keep their ids, so each must be above every id that the store has ever used, as
+        in a new store; with `new_ids` they get the next free ones instead. Nothing is merged. A
+        bad line is a ValueError that names it, and changes nothing.
         """
+        new_ids = check_bool(new_ids, "new_ids")
         moment = self._now(None)
         with self._open() as space:
-            return transfer.import_(self._store, space, os.fspath(path), moment)
+            return transfer.import_(self._store, space, os.fspath(path), moment, new_ids=new_ids)
 
     def compact(self) -> None:
         """Give back the room of forgotten memories: afterwards no file holds their bytes."""

@@ -127,7 +127,7 @@ def _to_base64(data: bytes) -> str:
 class _Parsed:
     """An export file, read and found good as a whole."""
 
-    def __init__(self, store: Store, path: str) -> None:
+    def __init__(self, store: Store, path: str, lowest_id: int) -> None:
         with open(_outside_the_store(store, path), "rb") as file:
             lines = file.read().split(b"\n")
         if lines[-1] == b"":
@@ -145,7 +145,7 @@ class _Parsed:
             self._read_header(store, _object(lines[0], _HEADER), path)
             for line in lines[1:]:
                 number += 1
-                self._read_memory(_object(line, _MEMORY), used, store.next_id)
+                self._read_memory(_object(line, _MEMORY), used, lowest_id)
             if len(self.rows) != self.memories:
                 raise ValueError(
                     f"the file ends after {len(self.rows)} of {self.memories} memories"
@@ -185,7 +185,7 @@ class _Parsed:
         if id < lowest:
             raise ValueError(
                 f"id {id} is not free: this store has used the ids up to {lowest - 1}; "
-                "import into a new store"
+                "import into a new store, or with new_ids=True"
             )
         used.add(id)
         trace = _trace(line["trace"])
@@ -245,11 +245,19 @@ class _Parsed:
         self.traces.append(trace)
         self.vectors.append(vector)
 
+    def renumber(self, order: list[int], first: int) -> None:
+        """Give the memories, in this order, the ids from `first` on."""
+        new = {self.rows[i].id: first + place for place, i in enumerate(order)}
+        self.rows = [row._replace(id=new[row.id]) for row in self.rows]
+        self.occurrences = [(new[id], time, metadata) for id, time, metadata in self.occurrences]
 
-def import_(store: Store, space: Space, path: str, now: float) -> int:
+
+def import_(store: Store, space: Space, path: str, now: float, *, new_ids: bool) -> int:
     """Add the memories of the file at `path`, all or none, under the store's lock."""
-    parsed = _Parsed(store, path)
+    parsed = _Parsed(store, path, lowest_id=1 if new_ids else store.next_id)
     order = sorted(range(len(parsed.rows)), key=lambda i: parsed.rows[i].id)
+    if new_ids:
+        parsed.renumber(order, store.next_id)
     rows = [parsed.rows[i] for i in order]
     engine = _engine(parsed, order)
     if parsed.policy != store.policy:  # as at opening: what the old laws did until now stays
@@ -305,7 +313,10 @@ _MEMORY = frozenset(Row._fields) - {"namespace", "digest"} | {"occurrences", "tr
 
 
 def _object(line: bytes, keys: frozenset[str]) -> dict[str, Any]:
-    value = _dict(json.loads(line.decode("utf-8"), parse_constant=_no_number), "a line")
+    try:
+        value = _dict(json.loads(line.decode("utf-8"), parse_constant=_no_number), "a line")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if value.keys() != keys:
         wrong = ", ".join(sorted(value.keys() ^ keys))
         raise ValueError(f"missing or unknown: {wrong:.200}")
