@@ -29,6 +29,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   endforeach()
 endif()
 
+set_property(GLOBAL PROPERTY FLASHBULB_LEVELS ${FLASHBULB_LEVELS})
+
 # Adds to `target` one object library per level, built from the same sources.
 function(flashbulb_add_kernels target)
   foreach(level ${FLASHBULB_LEVELS})

@@ -1,0 +1,129 @@
+// Searches beside each other and beside a writer, as an engine runs them: const calls under the
+// shared lock, changes alone. The thread sanitizer looks for races; the results are checked too.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+
+#include "flashbulb/rw_lock.hpp"
+#include "flashbulb/suppression.hpp"
+#include "flashbulb/welford.hpp"
+#include "support.hpp"
+
+namespace flashbulb {
+namespace {
+
+using testing::Random;
+using testing::start_of_time;
+
+constexpr std::size_t dim = 24;
+
+SearchRequest request_for(const std::vector<float>& query) {
+    SearchRequest request;
+    request.queries = query.data();
+    request.query_count = 1;
+    request.k = 10;
+    request.now = start_of_time;
+    return request;
+}
+
+TEST(ConcurrencyTest, SearchesBesideEachOtherGiveOneResult) {
+    Random random(1);
+    testing::Store store = testing::random_store(random, 2000, dim, start_of_time);
+    const VectorView view = store.view();
+    const auto query = testing::unit_rows(random, 1, dim);
+    SearchRequest request = request_for(query);
+    request.filter.tags = {3};
+    const SearchResult expected = search(view, store.traces, request);
+    std::atomic<int> different{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&] {
+            for (int round = 0; round < 20; ++round) {
+                const SearchResult result = search(view, store.traces, request);
+                if (result.ids != expected.ids || result.scores != expected.scores) ++different;
+                if (store.traces.rows_with_tags(request.filter.tags).empty()) ++different;
+                (void)store.traces.all_vividness(start_of_time);
+                (void)related_rows(view, store.traces, std::vector<std::size_t>{1, 2}, 0.7);
+            }
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(different, 0);
+}
+
+TEST(ConcurrencyTest, SearchesBesideAWriterSeeWholeStates) {
+    Random random(2);
+    testing::Store store = testing::random_store(random, 500, dim, start_of_time);
+    const auto query = testing::unit_rows(random, 1, dim);
+    const auto extra = testing::unit_rows(random, 1, dim);
+    RwLock lock;
+    std::atomic<bool> done{false};
+    std::atomic<int> wrong{0};
+    std::atomic<int> searches{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 3; ++i) {
+        readers.emplace_back([&] {
+            while (!done) {
+                const std::shared_lock guard(lock);
+                const VectorView view = store.view();
+                const SearchRequest request = request_for(query);
+                const SearchResult result = search(view, store.traces, request);
+                if (result.k != std::min<std::size_t>(10, store.traces.live())) ++wrong;
+                for (const std::int64_t id : result.ids) {
+                    if (!store.traces.find(id)) ++wrong;
+                }
+                ++searches;
+            }
+        });
+    }
+    for (int round = 0; round < 150 || searches < 50; ++round) {
+        const std::scoped_lock guard(lock);
+        TraceTable& traces = store.traces;
+        store.rows.insert(store.rows.end(), extra.begin(), extra.end());  // may move every row
+        Trace trace = testing::random_trace(random, traces.next_id(), start_of_time);
+        traces.append(std::vector<Trace>{trace}, {});
+        const double now = start_of_time + round * 60.0;
+        traces.touch(testing::below(random, traces.rows()), now);
+        traces.pin(testing::below(random, traces.rows()), now);
+        traces.remove(testing::below(random, traces.rows()));
+        suppress(store.view(), traces, std::vector<std::size_t>{0}, std::nullopt, now);
+        if (round % 10 == 0) traces.materialize_decay(now);
+        if (round % 25 == 0) {
+            const VectorView view = store.view();
+            const auto kept = traces.compact();
+            keep_rows(view, kept);
+            store.rows.resize(kept.size() * dim);
+        }
+    }
+    done = true;
+    for (auto& reader : readers) reader.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST(ConcurrencyTest, TheLevelMayChangeWhileOthersSearch) {
+    Random random(3);
+    testing::Store store = testing::random_store(random, 1000, dim, start_of_time);
+    const VectorView view = store.view();
+    const auto query = testing::unit_rows(random, 1, dim);
+    const SearchRequest request = request_for(query);
+    const SearchResult expected = search(view, store.traces, request);
+    const testing::LevelGuard guard;
+    std::atomic<bool> done{false};
+    std::thread switcher([&] {
+        while (!done) {
+            for (const auto& name : testing::level_names()) set_simd_level(name);
+        }
+    });
+    for (int round = 0; round < 100; ++round) {
+        testing::expect_same_bits(search(view, store.traces, request), expected);
+    }
+    done = true;
+    switcher.join();
+}
+
+}  // namespace
+}  // namespace flashbulb
