@@ -21,9 +21,12 @@ _PROBES = (
     "The payment system is down.",
     "User prefers dark mode",
     "what did Maria say about the 3 blue boxes?",
+    "thanks!",
+    "Grandmother bakes bread in a small village near the sea",
+    "ERROR 2024-03-01 12:00:07 connection to 10.0.0.1 refused",
+    "Der Zug nach Berlin hat Verspätung",
+    "a",
 )
-_PROBE_DECIMALS = 2
-"""Unit vectors are rounded to this for the fingerprint: numeric noise between machines is 1e-6."""
 
 _Function = Callable[[list[str]], Any]
 
@@ -33,7 +36,7 @@ class CheckedEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self.name = str(embedder.name)
+        self.name = self._string("name")
 
     @property
     def dim(self) -> int:
@@ -41,13 +44,22 @@ class CheckedEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        return str(self._embedder.fingerprint)
+        return self._string("fingerprint")
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._checked(self._embedder.embed_documents, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._checked(self._embedder.embed_queries, texts)
+
+    def _string(self, attribute: str) -> str:
+        value = getattr(self._embedder, attribute)
+        if not isinstance(value, str):
+            raise TypeError(
+                f"an embedder's {attribute} must be a str, got {type(value).__name__} from "
+                f"{type(self._embedder).__name__}"
+            )
+        return value
 
     def _checked(self, function: _Function, texts: Sequence[str]) -> NDArray[np.float32]:
         listed = check_texts(texts)
@@ -83,7 +95,11 @@ class AdaptedEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of name, dimension and the rounded unit vectors of the probe texts."""
+        """SHA-256 of name, dimension and the largest component's place and sign for each probe.
+
+        Rounded values would not do: among thousands, one always lies so close to the edge of
+        rounding that another machine's numeric noise carries it over.
+        """
         return self._probe()[1]
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -116,10 +132,9 @@ class AdaptedEmbedder:
         )
         digest = hashlib.sha256(f"{self.name}\0{dim}".encode())
         for vectors in (documents, queries):
-            unit = vectors.astype(np.float64)
-            unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-            # + 0.0 turns -0.0 into 0.0, whose bytes differ.
-            digest.update((np.round(unit, _PROBE_DECIMALS) + 0.0).astype("<f8").tobytes())
+            for vector in vectors:
+                place = int(np.argmax(np.abs(vector)))
+                digest.update(f"{place}{'-' if vector[place] < 0 else '+'}".encode())
         return dim, digest.hexdigest()
 
 
@@ -231,11 +246,12 @@ def _function(function: Callable[..., Any]) -> AdaptedEmbedder:
 
 
 def _takes(function: Callable[..., Any], parameter: str) -> bool:
-    """Whether a function has a parameter of exactly this name."""
+    """Whether a function takes an argument by exactly this name."""
     try:
-        return parameter in inspect.signature(function).parameters
+        found = inspect.signature(function).parameters.get(parameter)
     except (TypeError, ValueError):  # builtins without a signature
         return False
+    return found is not None and found.kind is not inspect.Parameter.POSITIONAL_ONLY
 
 
 def _as_numpy(output: Any) -> Any:
