@@ -64,10 +64,11 @@ def contractions(entry: str) -> list[str]:
     irregular, verb, full, separate = match.groups()
     stem = irregular or verb or {"cannot": "ca", "will not": "wo"}.get(full or "") or separate
     spelt_out = {"ca": "cannot", "wo": "will not"}.get(stem, f"{stem} not")
-    return [
-        entry[: match.start()] + form + entry[match.end() :]
-        for form in (spelt_out, f"{stem}n't", f"{stem}nt")
-    ]
+    forms = [f"{stem}n't", f"{stem}nt"]
+    if match.group() != entry or stem in ("ca", "wo"):
+        # Alone, "is not" is just its "not".
+        forms.append(spelt_out)
+    return [entry[: match.start()] + form + entry[match.end() :] for form in forms]
 
 
 class Lexicon:
@@ -79,9 +80,14 @@ class Lexicon:
         Folded words and phrases with their class sets.
     ordinary : iterable of str
         Correct words that look like a misspelt entry ("random", "ransom"): never taken for one.
+    compounds : bool
+        Whether the language writes compounds as one word, known by its last part.
     """
 
-    def __init__(self, entries: Mapping[str, int], ordinary: Iterable[str] = ()) -> None:
+    def __init__(
+        self, entries: Mapping[str, int], ordinary: Iterable[str] = (), compounds: bool = False
+    ) -> None:
+        self._compounds = compounds
         self.words: dict[str, int] = {}
         self.phrases: dict[str, dict[str, list[Phrase]]] = {}
         scripts: dict[str, int] = {}
@@ -139,6 +145,14 @@ class Lexicon:
                 self._corrected.clear()
             self._corrected[word] = found
         return found
+
+    def head(self, word: str) -> str:
+        """The entry at the end of a compound ("Nussallergie": allergie), or ``word`` itself."""
+        if self._compounds:
+            for start in range(3, len(word) - _MIN_TYPO_LENGTH + 1):
+                if self.words.get(word[start:]):
+                    return word[start:]
+        return word
 
     def _search_correction(self, word: str) -> str:
         if word in self._ordinary or not word.isascii() or not word.isalpha():

@@ -77,6 +77,7 @@ class _Roles:
     quiet: int
     quiet_minor: int
     harm: int
+    head: int
 
 
 class RuleMatcher:
@@ -214,6 +215,14 @@ class RuleMatcher:
                 scopes.append("quoted")
         elif self._precedes(sentence, match, self._roles.mention):
             scopes.append("mentioned")
+        after = match[-1] + 1
+        if (
+            after < len(sentence.classes)
+            and sentence.classes[after] & self._roles.head
+            and sentence.clauses[after] == sentence.clauses[match[-1]]
+            and sentence.positions[after] == sentence.positions[match[-1]] + 1
+        ):
+            scopes.append("compound")
         if present & self._roles.fiction:
             scopes.append("fiction")
         if present & self._roles.drill:

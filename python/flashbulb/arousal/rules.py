@@ -198,8 +198,10 @@ class RuleSet:
             own = self._entries(table)
             # A common word of the language hides the English word it looks like ("die", "son").
             shared = {e: c for e, c in english.items() if e.split()[0] not in signs}
-            lexicons.append(Lexicon(dict.fromkeys(signs, 0) | shared | own))
-            for sign in signs:
+            lexicons.append(Lexicon(dict.fromkeys(signs, 0) | shared | own, compounds=name == "de"))
+            # Words of the language tell it apart too, unless they are English as well.
+            telling = {word for word in own if len(word) > 3 and word not in english}
+            for sign in signs | telling:
                 hints[sign] = hints.get(sign, 0) | (1 << (8 * (len(lexicons) - 1)))
         return lexicons, hints
 

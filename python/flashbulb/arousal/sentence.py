@@ -93,6 +93,7 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
     contrast = rules.classes.get("contrast", 0)
     coordinator = rules.classes.get("coordinator", 0)
     negator = rules.classes.get("negator", 0)
+    past, fiction = rules.classes.get("past", 0), rules.classes.get("fiction", 0)
     # Spelling is corrected first, so that phrases may be misspelt too.
     spelt = [word if kind != "word" else _spell(word, lexicon, english) for kind, word, _, _ in raw]
     quoted = _quotations(raw, text, stop_end)
@@ -128,7 +129,11 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
             index += 1
             continue
         classes, length = 0, 1
-        if kind == "word":
+        if _counts_nothing(raw, index, text):
+            classes = negator
+        elif _is_past_year(raw, index):
+            classes = fiction if word < "1950" else past
+        else:
             known = words.get(spelt[index])
             classes = known or 0
             seconds = phrases.get(spelt[index])
@@ -138,12 +143,9 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
                     if not tail or tuple(spelt[index + 2 : last + 1]) == tail:
                         classes, length, end = phrase_classes, last + 1 - index, raw[last][3]
                         break
-            if known is None:
-                sentence.unknown += 1
-            else:
-                sentence.known += 1
-        elif _counts_nothing(raw, index, text):
-            classes = negator
+            if kind == "word":
+                sentence.known += known is not None
+                sentence.unknown += known is None
         if classes & contrast and not _parenthetical(raw, index, words, rules):
             segment += 1
             clause += 1
@@ -164,6 +166,18 @@ def _counts_nothing(raw: list[Raw], index: int, text: str) -> bool:
         and index + 1 < len(raw)
         and raw[index + 1][0] == "word"
         and text[max(0, start - 2) : start].strip()[-1:] not in ("=", ":", '"')
+    )
+
+
+def _is_past_year(raw: list[Raw], index: int) -> bool:
+    """Whether the token is the year of "in 1912"."""
+    _, word, _, _ = raw[index]
+    return (
+        len(word) == 4
+        and word.isdecimal()
+        and "1000" <= word <= "2015"
+        and index > 0
+        and raw[index - 1][1] in ("in", "of", "since")
     )
 
 
@@ -203,7 +217,7 @@ def _spell(word: str, lexicon: Lexicon, english: bool) -> str:
         # English: "prod's"; French: "l'incendie", "n'est".
         base = parts[0] if english or len(parts[0]) > 2 else parts[-1]
         return base if base in lexicon.words else lexicon.correct(base) if english else base
-    return lexicon.correct(word) if english else word
+    return lexicon.correct(word) if english else lexicon.head(word)
 
 
 def _quotations(raw: list[Raw], text: str, stop_end: int) -> list[bool]:
