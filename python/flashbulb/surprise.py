@@ -253,18 +253,16 @@ class SurpriseDetector:
                 return None
             return self._centroid.distance(vector)
         nearest = self.policy.surprise_neighbours
-        cosines: NDArray[np.float64] = np.empty(0)
+        distances: NDArray[np.float64] = np.empty(0)
         if self._engine is not None and len(self._engine):
-            cosines = self._engine.search(
+            found = self._engine.search(
                 vector, nearest, now=0.0, vividness_weight=0.0, recency_weight=0.0
-            ).cosines
+            )
+            distances = _distances(vector, self._engine.vectors(found.ids))
         if self._pending:
-            own = np.array([_core.inner_product(vector, other) for other in self._pending])
-            cosines = np.sort(np.concatenate([cosines, own]))[::-1][:nearest]
-        if not len(cosines):
-            return None
-        # |a - b|^2 = 2 - 2 cos(a, b) for unit vectors
-        return float(np.mean(np.sqrt(np.maximum(2.0 - 2.0 * cosines, 0.0))))
+            own = _distances(vector, np.stack(self._pending))
+            distances = np.sort(np.concatenate([distances, own]))[:nearest]
+        return float(distances.mean()) if len(distances) else None
 
     def _temporal_novelty(self, tags: tuple[str, ...], now: float) -> float:
         if not tags:
@@ -281,6 +279,13 @@ def _moments_of(count: int, mean: float, m2: float) -> _core.Moments:
     if not (math.isfinite(mean) and 0.0 <= m2 < math.inf):
         raise ValueError(f"expected a finite mean and m2 >= 0, got {mean} and {m2}")
     return _core.Moments(check_count(count, "count"), mean, m2)
+
+
+def _distances(vector: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    # Not as sqrt(2 - 2 cos): the last bits of float32 norms would make 3e-4 out of 0.
+    difference = rows.astype(np.float64) - vector
+    distances: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    return distances
 
 
 def _sigmoid(z: float) -> float:

@@ -1,0 +1,116 @@
+"""Faults of surprise statistics that people met elsewhere (R35 of the project's list)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flashbulb import Engine, Policy, SurpriseDetector, _core
+from strategies import DAY, NOW, examples, seeds
+
+DIM = 12
+
+
+def _is_sound(surprise: Any) -> bool:
+    return (
+        all(math.isfinite(value) for value in surprise)
+        and 0.0 <= surprise.distance <= 2.0
+        and 0.0 <= surprise.temporal <= 1.0
+        and 0.0 <= surprise.importance <= 1.0
+    )
+
+
+@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("policy", [Policy(), Policy.published()])
+def test_r35_first_second_and_a_thousand_equal_events(mode: Any, policy: Policy) -> None:
+    detector = SurpriseDetector(mode, policy=policy)
+    same, other = np.zeros(DIM), np.zeros(DIM)
+    same[0], other[1] = 1.0, 1.0
+    first = detector.observe(same, [], NOW)
+    assert _is_sound(first)
+    assert (first.z, first.distance, first.importance) == (0.0, 0.0, 0.6 * 0.5)  # no statistics
+    assert not detector.is_flashbulb(first)
+    second = detector.observe(same, [], NOW)
+    assert _is_sound(second)
+    for _ in range(1000):
+        equal = detector.observe(same, [], NOW)
+        assert _is_sound(equal)
+        assert not detector.is_flashbulb(equal)
+        assert detector.salience(equal) == 0.0
+    different = detector.score(other, [], NOW)
+    assert _is_sound(different)
+    assert equal.importance == min(first.importance, second.importance, equal.importance)
+    assert different.importance > 0.599  # 0.6 is the most without tags
+    assert detector.is_flashbulb(different)
+    assert detector.score(same, [], NOW).importance == equal.importance
+
+
+@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+def test_r35_rounding_noise_is_no_event(mode: Any) -> None:
+    # Equal texts whose vectors differ in their last bits: nothing happens in such a stream.
+    detector = SurpriseDetector(mode, policy=Policy.published())
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=DIM)
+    for _ in range(300):
+        noisy = base * (1.0 + 1e-7 * rng.integers(-1, 2, size=DIM))
+        assert not detector.is_flashbulb(detector.observe(noisy, [], NOW))
+
+
+@examples(30)
+@given(seeds, st.sampled_from(["centroid", "neighbours"]), st.sampled_from([1, 2, 3, 50]))
+def test_r35_always_finite_and_in_range(seed: int, mode: Any, dim: int) -> None:
+    rng = np.random.default_rng(seed)
+    detector = SurpriseDetector(mode)
+    for step in range(60):
+        vector = rng.choice([1e-30, 1.0, 1e30]) * rng.choice([-1.0, 1.0], size=dim)
+        tags = rng.choice(["a", "b", "c"], size=rng.integers(3)).tolist()
+        surprise = detector.observe(vector, tags, NOW + step * 3600.0 * rng.integers(-9, 10))
+        assert _is_sound(surprise)
+        assert 0.0 <= detector.salience(surprise) <= 0.5
+
+
+@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("cut", [0, 1, 2, 30, 99])
+def test_r35_reopening_in_the_middle_changes_nothing(mode: Any, cut: int) -> None:
+    def events() -> Any:
+        rng = np.random.default_rng(4)
+        for step in range(100):
+            yield rng.normal(size=DIM), ["a", "b"][: step % 3], NOW + step * DAY
+
+    engines = [Engine(DIM), Engine(DIM)]
+    straight, reopened = (SurpriseDetector(mode, engine=engine) for engine in engines)
+    for step, (vector, tags, now) in enumerate(events()):
+        if step == cut:
+            engines[1] = Engine.from_state(engines[1].state())
+            reopened = SurpriseDetector.from_state(
+                reopened.state(), last_seen=reopened.last_seen, engine=engines[1]
+            )
+        assert straight.observe(vector, tags, now) == reopened.observe(vector, tags, now)
+        for engine in engines:
+            engine.add(vector, now=now)
+    assert straight.state() == reopened.state()
+
+
+def test_r35_ten_million_updates_of_the_running_moments() -> None:
+    centroid = _core.Centroid(1)
+    chunk = np.random.default_rng(0).normal(0.7, 0.2, (1_000_000, 1)).astype(np.float32)
+    for _ in range(10):
+        centroid.update_batch(chunk)
+    wide = chunk.astype(np.float64)
+    assert centroid.count == 10_000_000
+    assert centroid.mean[0] == pytest.approx(wide.mean(), rel=1e-12)
+    assert centroid.m2[0] == pytest.approx(10 * ((wide - wide.mean()) ** 2).sum(), rel=1e-11)
+    moments = _core.Moments()
+    for value in wide[:200_000, 0]:
+        moments.update(value)
+    part = wide[:200_000, 0]
+    for _ in range(6):  # 200,000 · 2^6 = 12.8 million by merging it with itself
+        moments.merge(moments.copy())
+    assert moments.count == 12_800_000
+    assert moments.mean == pytest.approx(part.mean(), rel=1e-12)
+    assert moments.variance == pytest.approx(part.var(), rel=1e-7)
