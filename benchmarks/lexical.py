@@ -28,7 +28,7 @@ DATA = Path(
 
 def column(file: Path, name: str) -> list[str]:
     with file.open(newline="", encoding="utf-8") as lines:
-        return [row[name] for row in csv.DictReader(lines) if row[name]]
+        return [row[name] for row in csv.DictReader(lines) if row[name].strip()]
 
 
 def real_texts() -> tuple[list[str], list[str]]:

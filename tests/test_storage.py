@@ -359,7 +359,9 @@ def test_an_empty_file_becomes_a_store(store: Path) -> None:
     store.touch()
     with Memory(store) as memory:
         memory.remember("x")
-    sqlite3.connect(store.with_name("wal.db")).execute("PRAGMA journal_mode = WAL").close()
+    connection = sqlite3.connect(store.with_name("wal.db"))
+    connection.execute("PRAGMA journal_mode = WAL").close()
+    connection.close()
     with Memory(store.with_name("wal.db")) as memory:
         memory.remember("x")
 
@@ -582,3 +584,26 @@ def test_counts_are_exact_across_threads(store: Path, clock: Any) -> None:
     with Memory(store, clock=clock) as memory:
         assert memory.get(1).access_count == 200
         assert sorted(r.text for r in memory.list())[0].startswith("own")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interrupt_after_the_commit_leaves_record_and_ram_alike(
+    clock: Any, monkeypatch: Any, error: type[BaseException]
+) -> None:
+    """The record has the row; what is in RAM is read from it again."""
+    with Memory(":memory:", clock=clock) as memory:
+        memory.remember_many(["one", "two"])
+        memory.recall("one", k=1)
+
+        def interrupt(index: Any, items: Any) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr("flashbulb.lexical.LexicalIndex.add", interrupt)
+            with pytest.raises(error):
+                memory.remember("three and more")
+        assert [record.text for record in memory.list()] == ["one", "two", "three and more"]
+        assert memory.get(1).access_count == 1
+        hit = memory.recall("three and more", k=1)[0]
+        assert (hit.id, hit.lexical > 0) == (3, True)
+        assert memory.remember("four").id == 4

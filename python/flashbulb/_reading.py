@@ -118,7 +118,7 @@ def ordered(space: Space, tags: Sequence[str], order: str, now: float) -> NDArra
         raise ValueError(f"order must be one of {ORDERS}, or one with '-' before it, got {order!r}")
     ids = space.engine.with_tags(tags) if tags else space.engine.ids
     if key == "vividness":
-        values = space.engine.vividness(ids, now=now, effective=True)
+        values = space.engine.vividness(ids, now=now)
     else:
         values = space.engine.traces(ids)[key].astype(np.float64)
         values = np.where(np.isnan(values), -np.inf, values)  # never accessed
@@ -129,7 +129,10 @@ def stats(store: Store, space: Space) -> Stats:
     number = -1 if space.number is None else space.number
     counts = store.database.counts(number)
     traces = space.engine.traces()
-    tags = Counter(tag for _, _, names in store.database.tags(number) for tag in json.loads(names))
+    tags: Counter[str] = Counter()
+    for names, count in store.database.tags(number):
+        for tag in json.loads(names):
+            tags[tag] += count
     status = traces["status"]
     return Stats(
         namespace=space.name,

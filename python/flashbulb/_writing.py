@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,8 @@ def store_drafts(
 ) -> list[int]:
     """Store the drafts in one transaction, under the store's lock; return an id for each.
 
-    The engine gets each row inside the transaction, because its law of initial strength and its
-    unit vector are what the database keeps. If anything fails, the rows leave the engine again;
+    The engine gets the rows inside the transaction, because its law of initial strength and its
+    unit vectors are what the database keeps. If anything fails, the rows leave the engine again;
     their ids are not used a second time.
     """
     batch = _Batch(store, space)
@@ -67,6 +68,18 @@ def store_drafts(
     return ids
 
 
+class _Waiting(NamedTuple):
+    """A row for the engine."""
+
+    id: int
+    vector: NDArray[np.float32]
+    salience: float
+    urgency: float | None
+    tags: tuple[str, ...]
+    pinned: bool
+    created: float
+
+
 class _Batch:
     """What a transaction adds to a namespace, and what follows from it once it is committed."""
 
@@ -79,12 +92,13 @@ class _Batch:
         self._pins = set(space.surprise_pins)
         self._refused = space.refused_pins
         self._tags: set[str] = set()
+        self._waiting: list[_Waiting] = []
         self.added: dict[int, str] = {}
 
     def store(self, draft: Draft, vector: NDArray[np.float32], arousal: Arousal) -> int:
         if self._number is None:
             self._number = self._database.create_namespace(self._space.name)
-        policy, engine, detector = self._store.policy, self._space.engine, self._detector
+        policy, detector = self._store.policy, self._detector
         digest = draft.digest()
         repeated = self._database.same_digest(self._number, digest, _COMPLETED)
         surprise, by_surprise, salience = None, False, arousal.score
@@ -126,21 +140,32 @@ class _Batch:
                 created=draft.now,
             )
         )
-        engine.add(
-            vector,
-            salience=salience,
-            urgency=draft.urgency,
-            tags=draft.tags,
-            pinned=pinned,
-            ids=[id],
-            now=draft.now,
-        )
         self.added[id] = draft.text
+        self._waiting.append(
+            _Waiting(id, vector, salience, draft.urgency, draft.tags, pinned, draft.now)
+        )
+        if detector is not None and detector.mode == "neighbours":
+            self._enter_engine()  # where the next one looks for its neighbours
         return id
+
+    def _enter_engine(self) -> None:
+        if self._waiting:
+            rows = self._waiting
+            self._space.engine.add(
+                np.array([row.vector for row in rows]),
+                salience=np.array([row.salience for row in rows]),
+                urgency=np.array([np.nan if row.urgency is None else row.urgency for row in rows]),
+                tags=[row.tags for row in rows],
+                created=np.array([row.created for row in rows]),
+                pinned=np.array([row.pinned for row in rows]),
+                ids=np.array([row.id for row in rows], dtype=np.int64),
+                now=max(row.created for row in rows),
+            )
+            self._waiting = []
 
     def _may_pin(self, id: int) -> bool:
         policy = self._store.policy
-        rows = len(self._space.engine) + 1
+        rows = len(self._space.engine) + len(self._waiting) + 1
         limit = max(policy.max_surprise_pins, policy.max_surprise_pin_share * rows)
         if len(self._pins) < limit:
             self._pins.add(id)
@@ -159,6 +184,7 @@ class _Batch:
         """The rest of the transaction."""
         if self._number is None:
             return
+        self._enter_engine()
         ids = np.array(list(self.added), dtype=np.int64)
         engine = self._space.engine
         self._database.insert_strengths(ids, engine.traces(ids), engine.vectors(ids))

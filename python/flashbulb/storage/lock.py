@@ -19,7 +19,7 @@ from flashbulb.errors import StoreLocked
 __all__ = ["WriterLock"]
 
 _POLL_SECONDS = 0.02
-_guard = threading.Lock()
+_guard = threading.RLock()  # a collected Memory may give its lock back at any moment
 _held: dict[str, WriterLock] = {}  # by real path, in this process
 
 
@@ -86,7 +86,7 @@ class WriterLock:
 def _forget_in_child() -> None:
     """The child has no lock: without its descriptors the parent's lock goes with the parent."""
     global _guard
-    _guard = threading.Lock()
+    _guard = threading.RLock()
     for lock in _held.values():
         if lock._file >= 0:
             os.close(lock._file)
