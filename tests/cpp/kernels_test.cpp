@@ -79,6 +79,7 @@ TEST_P(Kernels, FiltersLeaveOneOrZero) {
         for (std::size_t i = 0; i < count; ++i) {
             flags[i] = static_cast<std::uint8_t>(random());
             times[i] = testing::below(random, 9) == 0 ? nan : testing::uniform(random, 0.0, 10.0);
+            if (testing::below(random, 5) == 0) times[i] = i % 2 == 0 ? 2.0 : 7.0;  // the limits
             blooms[i] = random() | random();
         }
         const auto& kernels = active_kernels();
