@@ -510,9 +510,9 @@ FOREIGN = [
 ]
 
 
-def test_surprise_pins_within_its_limit_and_reports_the_rest(clock: Any) -> None:
+def test_surprise_pins_within_its_limit_and_reports_the_rest(store: Path, clock: Any) -> None:
     policy = dataclasses.replace(Policy(), max_surprise_pins=1, max_surprise_pin_share=0.0)
-    with Memory(":memory:", clock=clock, policy=policy) as memory:
+    with Memory(store, clock=clock, policy=policy) as memory:
         records = burst(memory, FOREIGN, clock)
         surprising = [record for record in records if record.flashbulb]
         assert len(surprising) >= 2
@@ -526,6 +526,8 @@ def test_surprise_pins_within_its_limit_and_reports_the_rest(clock: Any) -> None
         assert stats["pinned_by_surprise"] == 1
         assert stats["surprise_pins_refused"] == len(surprising) - 1
         assert {r.text for r in surprising} & set(FOREIGN)
+    with Memory(store, clock=clock) as memory:
+        assert {**memory.stats(), "store_bytes": 0} == {**stats, "store_bytes": 0}
         memory.unpin(surprising[0].id)
         assert memory.stats()["pinned_by_surprise"] == 0
         assert memory.remember("Glaciers calve into the warm sea", arousal=0).pinned

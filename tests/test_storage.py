@@ -22,6 +22,7 @@ from flashbulb import (
     EmbedderMismatch,
     Memory,
     Policy,
+    StoreClosed,
     StoreForked,
     StoreLocked,
 )
@@ -607,3 +608,34 @@ def test_an_interrupt_after_the_commit_leaves_record_and_ram_alike(
         hit = memory.recall("three and more", k=1)[0]
         assert (hit.id, hit.lexical > 0) == (3, True)
         assert memory.remember("four").id == 4
+
+
+def test_closing_while_others_work_ends_them_cleanly(store: Path) -> None:
+    memory = Memory(store, durability="normal")
+    memory.remember_many([f"event {n}" for n in range(50)])
+    ends: list[BaseException] = []
+    acknowledged: list[int] = []
+
+    def work(number: int) -> None:
+        try:
+            for n in range(100_000):
+                memory.recall(f"event {n % 50}")
+                acknowledged.append(memory.remember(f"thread {number} event {n}").id)
+                if n % 5 == 4:
+                    memory.forget(n % 50)
+        except BaseException as error:
+            ends.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    memory.close()
+    for thread in threads:
+        thread.join(60)
+    assert [type(end) for end in ends] == [StoreClosed] * 3
+    with Memory(store) as memory:
+        records = memory.list()
+        assert {record.id for record in records} >= {id for id in acknowledged if id > 50}
+        for record in records[-20:]:
+            assert record.id in [hit.id for hit in memory.recall(record.text, k=3)]

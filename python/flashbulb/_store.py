@@ -284,10 +284,10 @@ class Store:
             space.engine.compact()
             space.lexical = None  # its slots of forgotten memories go; built again when needed
 
-    def changed(self, space: Space, ids: NDArray[np.int64], *, recalled: bool = True) -> None:
+    def changed(self, space: Space, ids: NDArray[np.int64]) -> None:
         """Note that the strength of `ids` moved, and write all such changes when it is time."""
         space.dirty.update(ids.tolist())
-        self._recalls += recalled
+        self._recalls += 1
         due = time.monotonic() - self._flushed >= FLUSH_SECONDS
         if self._recalls >= FLUSH_RECALLS or due:
             try:
