@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return CLOSED_PIPE
     except MemoryNotFound as error:
         return _fail(error, NOT_THERE)
-    except (FlashbulbError, OSError) as error:
+    except (FlashbulbError, OSError, sqlite3.Error) as error:
         return _fail(error, STORE)
     except ValueError as error:
         return _fail(error, USAGE)
