@@ -312,6 +312,7 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
         (("weight = 0.9\n", 'weight = 0.9\nimmune = ["tired"]\n'), "unknown scopes"),
         (("negated = 0.1", "negated = -1"), "scopes.negated"),
         (("[words.en]", "[words.de]"), r"\[words.en\]"),
+        (("[scopes]", "[scope]"), "unknown entries"),
     ],
 )
 def test_bad_rule_files_are_refused(change: tuple[str, str], message: str, tmp_path: Path) -> None:

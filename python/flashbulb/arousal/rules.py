@@ -29,6 +29,7 @@ _toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli"
 
 __all__ = ["Rule", "RuleSet"]
 
+_TABLES = frozenset(("words", "languages", "scopes", "whole", "rule"))
 _RULE_FIELDS = {
     "name",
     "weight",
@@ -89,6 +90,9 @@ class RuleSet:
     """
 
     def __init__(self, document: Mapping[str, Any], ordinary: frozenset[str] = frozenset()) -> None:
+        unknown = set(document) - _TABLES
+        if unknown:
+            raise ValueError(f"the rule file has unknown entries {sorted(unknown)}")
         words: Mapping[str, Mapping[str, str]] = document.get("words", {})
         if "en" not in words:
             raise ValueError("a rule file needs the table [words.en]")
