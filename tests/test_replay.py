@@ -182,7 +182,7 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="no first line"):
         read_events(empty)
     with pytest.raises(ReplayError, match="line 1: "):
-        read_events(write(empty, '"te"xt', "a"))
+        read_events(write(empty, '"bad"quote', "a"))
 
 
 def test_a_header_alone_holds_no_events(tmp_path: Path) -> None:
