@@ -90,8 +90,8 @@ def test_own_texts() -> None:
 def test_held_out_texts() -> None:
     """Texts that no rule was tuned on; the floor lies a little below what was measured."""
     f1, false_alarms = f1_and_false_alarms(read(HERE / "data" / "arousal_heldout.tsv"))
-    assert f1 >= 0.88
-    assert false_alarms <= 6
+    assert f1 >= 0.9
+    assert false_alarms <= 5
 
 
 def test_handed_cases() -> None:

@@ -59,6 +59,8 @@ _NOT = re.compile(
 def contractions(entry: str) -> list[str]:
     """Spellings of a negation: "isn't", "isnt" and "is not" are the same."""
     match = _NOT.search(entry)
+    if entry.startswith("not "):
+        return [entry, *(verb + entry[3:] for verb in ("isn't", "aren't", "isnt", "arent"))]
     if match is None:
         return [entry]
     irregular, verb, full, separate = match.groups()

@@ -170,7 +170,7 @@ class RuleMatcher:
 
     def _matches(self, rule: Rule, sentence: Sentence, hot: list[int]) -> Iterator[tuple[int, ...]]:
         places = [[i for i in hot if sentence.classes[i] & part] for part in rule.parts]
-        clauses, positions = sentence.clauses, sentence.positions
+        positions = sentence.positions
         left = _MAX_MATCHES
 
         def extend(chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -186,7 +186,7 @@ class RuleMatcher:
 
         for match in extend(()):
             first = match[0]
-            if rule.start and first and clauses[first - 1] == clauses[first]:
+            if rule.start and first != sentence.clause_start(first):
                 continue
             yield match
             left -= 1
@@ -237,7 +237,7 @@ class RuleMatcher:
             scopes.append("question")
         if rule.group == "technical" and present & self._roles.trial:
             scopes.append("trial")
-        first = sentence.classes[0]
+        first = sentence.classes[sentence.opening]
         if first & self._roles.quiet or (first & self._roles.quiet_minor and rule.weight < 0.8):
             scopes.append("quiet_log")
         return tuple(s for s in scopes if s in self.rules.caps and s not in rule.immune)
@@ -276,7 +276,7 @@ class RuleMatcher:
             if clauses[focus] == clauses[index]:
                 return True
         # "Should the server fail, ..."
-        return bool(sentence.classes[0] & self._roles.inverted) and clauses[focus] == clauses[0]
+        return bool(sentence.classes[sentence.clause_start(focus)] & self._roles.inverted)
 
     def _precedes(self, sentence: Sentence, match: tuple[int, ...], wanted: int) -> bool:
         first = min(match)
@@ -315,7 +315,7 @@ class RuleMatcher:
 
     def _is_question(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
         """A yes-no question asks whether it is so; "why is it down?" takes it for granted."""
-        first = sentence.classes[0]
+        first = sentence.classes[sentence.clause_start(match[-1])]
         return bool(first & self._roles.asking)
 
     @staticmethod

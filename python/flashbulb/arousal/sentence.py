@@ -18,7 +18,7 @@ _VERB_REACH = 3
 """Tokens from "not" to its verb; from "nobody" it may be ``_FAULT_REACH``."""
 _FAULT_REACH = 6
 
-_CLAUSE_MARKS = frozenset(",;:()—–|\n、[]{}")
+_CLAUSE_MARKS = frozenset(",;:()—–|\n、[]{}<>")
 
 
 @dataclass(slots=True)
@@ -35,10 +35,23 @@ class Sentence:
     quoted: list[bool] = field(default_factory=list)
     used: set[int] = field(default_factory=set)
     """Negators that belong to a fault ("cannot check out") and so negate nothing."""
+    opening: int = 0
+    """The first token that is not a label in front ("URGENT", "priority=1")."""
+    labels: int = 0
+    """The classes of labels."""
     question: bool = False
     known: int = 0
     """Tokens that the rule file knows."""
     unknown: int = 0
+
+    def clause_start(self, index: int) -> int:
+        """The first token of the clause of token ``index``, labels in front of it skipped."""
+        start = index
+        while start and self.clauses[start - 1] == self.clauses[index]:
+            start -= 1
+        while start < index and self.classes[start] & self.labels:
+            start += 1
+        return start
 
     @property
     def present(self) -> int:
@@ -97,6 +110,7 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
     # Spelling is corrected first, so that phrases may be misspelt too.
     spelt = [word if kind != "word" else _spell(word, lexicon, english) for kind, word, _, _ in raw]
     quoted = _quotations(raw, text, stop_end)
+    values: set[int] = set()
     position = clause = segment = 0
     index, count = 0, len(raw)
     while index < count:
@@ -129,6 +143,8 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
             index += 1
             continue
         classes, length = 0, 1
+        if index and raw[index - 1][1] == "=":
+            values.add(start)
         if _counts_nothing(raw, index, text):
             classes = negator
         elif _is_past_year(raw, index):
@@ -154,6 +170,15 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
         _append(sentence, classes, start, end, position, clause, segment, quoted[index])
         position += 1
         index += length
+        # "priority=1" is a clause of its own.
+        clause += start in values
+    label = rules.classes.get("urgent", 0) | rules.classes.get("steering", 0)
+    sentence.labels = label
+    last = len(sentence.classes) - 1
+    while sentence.opening < last and (
+        sentence.classes[sentence.opening] & label or sentence.starts[sentence.opening] in values
+    ):
+        sentence.opening += 1
     _derive_faults(sentence, rules)
     return sentence
 
