@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,9 +125,10 @@ class StaticEmbedder:
         numbers: list[int] = []
         start = 0
         while start < min(len(word), LONGEST_WORD):
-            match = tokenizer.longest_match(word, start)
+            known = word[start] in tokenizer.characters
+            match = tokenizer.longest_match(word, start) if known else None
             if match is None:
-                numbers += _hashed(word[start])
+                numbers += _hashed_character(word[start])
                 start += 1
             else:
                 number, start = match
@@ -167,6 +169,9 @@ def _hashed(text: str) -> tuple[int, int]:
         base + int.from_bytes(digest[:4], "little") % _UNKNOWN_ROWS,
         base + int.from_bytes(digest[4:], "little") % _UNKNOWN_ROWS,
     )
+
+
+_hashed_character = lru_cache(maxsize=10_000)(_hashed)
 
 
 def _add_up(

@@ -135,6 +135,13 @@ class WordPiece:
         The tokens; a token's id is its place. Pieces inside a word start with ``##``.
     unknown
         Ids for a word that has no pieces; by default the id of ``[UNK]`` alone.
+
+    Attributes
+    ----------
+    vocabulary
+        The id of each token.
+    characters
+        The characters that occur in tokens; a word with any other has no pieces.
     """
 
     def __init__(
@@ -148,6 +155,7 @@ class WordPiece:
         unknown_ids = (self.vocabulary["[UNK]"],)
         self._unknown = unknown if unknown is not None else lambda word: unknown_ids
         self._longest = max(map(len, vocabulary))
+        self.characters = frozenset(chain.from_iterable(vocabulary))
         self._cache = _PieceCache(self.pieces)
 
     def longest_match(self, word: str, start: int) -> tuple[int, int] | None:
@@ -161,7 +169,7 @@ class WordPiece:
 
     def pieces(self, word: str) -> tuple[int, ...]:
         """Ids of one word as `split_words` gives it."""
-        if len(word) > LONGEST_WORD:
+        if len(word) > LONGEST_WORD or not self.characters.issuperset(word):
             return self._unknown(word)
         numbers, start = [], 0
         while start < len(word):
