@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .lexicon import Lexicon
+from .lexicon import Lexicon, Phrase
 from .rules import RuleSet, split_script
 from .text import TOKEN
 
@@ -152,13 +152,13 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
         else:
             known = words.get(spelt[index])
             classes = known or 0
-            seconds = phrases.get(spelt[index])
-            if seconds is not None and index + 1 < count:
-                for tail, phrase_classes in seconds.get(spelt[index + 1], ()):
-                    last = index + 1 + len(tail)
-                    if not tail or tuple(spelt[index + 2 : last + 1]) == tail:
-                        classes, length, end = phrase_classes, last + 1 - index, raw[last][3]
-                        break
+            phrase = _phrase(phrases, spelt, index)
+            if phrase is not None:
+                following = _phrase(phrases, spelt, index + 1)
+                # Of two that overlap, the longer one ("is [out of hospital]").
+                if following is None or following[0] <= phrase[0] or phrase[0] > 2:
+                    length, classes = phrase
+                    end = raw[index + length - 1][3]
             if kind == "word":
                 sentence.known += known is not None
                 sentence.unknown += known is None
@@ -181,6 +181,21 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
         sentence.opening += 1
     _derive_faults(sentence, rules)
     return sentence
+
+
+def _phrase(
+    phrases: dict[str, dict[str, list[Phrase]]], words: list[str], index: int
+) -> tuple[int, int] | None:
+    """Length and classes of the longest phrase that begins at ``index``."""
+    if index + 1 >= len(words):
+        return None
+    seconds = phrases.get(words[index])
+    if seconds is None:
+        return None
+    for tail, classes in seconds.get(words[index + 1], ()):
+        if not tail or tuple(words[index + 2 : index + 2 + len(tail)]) == tail:
+            return 2 + len(tail), classes
+    return None
 
 
 def _counts_nothing(raw: list[Raw], index: int, text: str) -> bool:
