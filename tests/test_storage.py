@@ -139,6 +139,9 @@ def in_child(work: Any) -> int:
 def test_a_forked_child_is_refused_and_does_no_harm(store: Path) -> None:
     with Memory(store) as memory:
         id = memory.remember("parent's").id
+        connection = memory._store.database._connection
+        version = connection.execute("PRAGMA data_version").fetchone()
+        memory.recall("parent")  # leaves something to be written at close
 
         def child() -> int:
             for call in (
@@ -158,6 +161,7 @@ def test_a_forked_child_is_refused_and_does_no_harm(store: Path) -> None:
             return 7
 
         assert in_child(child) == 7
+        assert connection.execute("PRAGMA data_version").fetchone() == version
         memory.remember("after the fork")
         assert (store.parent / "agent.db-wal").stat().st_size > 0
     with Memory(store) as memory:
@@ -198,6 +202,30 @@ def test_a_child_forked_while_a_thread_holds_the_lock_does_not_hang(store: Path)
             thread.start()
             thread.join()
         assert codes == [7]
+
+
+def test_the_lock_goes_with_a_killed_holder_though_its_child_lives(store: Path) -> None:
+    program = """
+        import os, sys, time
+        from flashbulb import Memory
+        memory = Memory(sys.argv[1])
+        memory.remember("held")
+        child = os.fork()
+        if child:
+            print(child, flush=True)
+        time.sleep(60)
+    """
+    holder = run(program, store)
+    assert holder.stdout is not None
+    child = int(holder.stdout.readline())
+    try:
+        holder.kill()
+        holder.wait()
+        with Memory(store) as memory:
+            assert len(memory) == 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.communicate()
 
 
 # What survives
@@ -285,6 +313,35 @@ def test_a_full_disk_changes_nothing_and_the_store_goes_on(store: Path, clock: A
         assert [hit.text for hit in memory.recall("new", k=1)] == ["new"]
         kept = memory.list()
     with Memory(store, clock=clock) as memory:
+        assert memory.list() == kept
+
+
+@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("table", ["memories", "traces", "vectors", "occurrences", "surprise"])
+def test_a_batch_that_cannot_be_written_leaves_no_trace(
+    store: Path, clock: Any, mode: Any, table: str
+) -> None:
+    texts = [f"event {n}" for n in range(40)]
+    with Memory(store, clock=clock, surprise=mode) as memory:
+        memory.remember_many(texts)
+        memory.recall("event 3")
+        before = memory.list(), memory.stats(), memory.recall("event 31", reinforce=False)
+        connection = memory._store.database._connection
+        connection.execute(
+            f"CREATE TEMP TRIGGER refuse AFTER INSERT ON {table} "
+            "BEGIN SELECT RAISE(FAIL, 'refused'); END"
+        )
+        for _ in range(2):
+            with pytest.raises(sqlite3.IntegrityError, match="refused"):
+                memory.remember_many(["event 31 again", "and more", "event 3"])
+            found = memory.list(), memory.stats(), memory.recall("event 31", reinforce=False)
+            assert found == before
+        connection.execute("DROP TRIGGER refuse")
+        records = memory.remember_many(["event 31 again", "and more", "event 3"])
+        assert records[2].id == 4
+        assert records[1].id == records[0].id + 1 > 41
+        kept = memory.list()
+    with Memory(store, clock=clock, surprise=mode) as memory:
         assert memory.list() == kept
 
 
@@ -462,6 +519,20 @@ def test_forgotten_bytes_leave_every_file(store: Path) -> None:
         assert memory.recall("event 7", k=1)[0].text == "event 7"
         assert memory.remember("after").id == record.id + 1
     assert found() == []
+
+
+def test_forgotten_bytes_leave_the_file_at_close_and_their_room_at_compact(store: Path) -> None:
+    with Memory(store) as memory:
+        ids = [r.id for r in memory.remember_many([f"secretword {n}" for n in range(500)])]
+        memory.remember("kept")
+        for id in ids:
+            memory.forget(id)
+    assert b"secretword" not in content_of_all_files(store)
+    size = store.stat().st_size
+    with Memory(store) as memory:
+        memory.compact()
+        assert memory.stats()["store_bytes"] < size / 4
+        assert [record.text for record in memory.list()] == ["kept"]
 
 
 def content_of_all_files(store: Path) -> bytes:
