@@ -26,9 +26,19 @@ __all__ = ["LexicalIndex", "words"]
 K1 = 0.9
 B = 0.4
 COMMON_SHARE = 0.1
-"""Query words in more than this share of the rows are skipped if others remain."""
+"""Query words in more than this share of the rows are skipped if others remain; so are English
+function words."""
 BEST_ROWS = 1000
 """Only so many best rows have a lexical score; the others have 0 by definition."""
+
+# Pronouns, auxiliaries, question words, prepositions: in a store of some hundred rows they are
+# not yet common by count, but never what a question is about.
+_FUNCTION_WORDS = """a about after all also am an and any are as at be because been before being but by can could
+    did do does doing for from had has have having he her here hers him his how i if in into is it
+    its just me might more most must my no nor not of off on once only or other our ours out over
+    own same shall she should so some such than that the their theirs them then there these they
+    this those through to too under until up very was we were what when where which while who whom
+    whose why will with would you your yours"""
 
 _LONGEST_WORD = 64
 _COUNT_BITS = 16  # a posting is slot << 16 | count
@@ -110,6 +120,9 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == "e" else word
 
 
+_FUNCTION_TERMS = frozenset(term for word in _FUNCTION_WORDS.split() for term in words(word))
+
+
 class LexicalIndex:
     """The words of one namespace's memories.
 
@@ -179,7 +192,8 @@ class LexicalIndex:
         known = {term: self._postings.get(term) for term in sorted(set(words(query, query=True)))}
         present = {term: found for term, found in known.items() if found}
         limit = COMMON_SHARE * self._rows
-        chosen = {t: p for t, p in present.items() if len(p) <= limit} or present
+        telling = {t: p for t, p in present.items() if t not in _FUNCTION_TERMS} or present
+        chosen = {t: p for t, p in telling.items() if len(p) <= limit} or telling
         sums = np.zeros(len(self._ids))
         if chosen:
             lengths = np.frombuffer(self._lengths, dtype=np.intc)

@@ -78,11 +78,11 @@ class Policy:
     """The vividness bonus is scaled by a factor that rises linearly from 0 at the first similarity
     to 1 at the second, so that an emergency of another topic does not lead everywhere. Equal
     values switch a ramp off (published)."""
-    recency_ramp_start: float = 0.2
+    recency_ramp_start: float = 0.3
     recency_ramp_end: float = 0.6
     """The same for the recency bonus: of memories that answer alike the newer one leads, but
     what is merely new does not."""
-    lexical_weight: float = 0.4
+    lexical_weight: float = 0.3
     """w in ``similarity = (1 - w)·cosine + w·lexical``. Published: 0."""
     lexical_saturation: float = 8.0
     """c in ``lexical = b / (b + c)`` of a BM25 score b."""

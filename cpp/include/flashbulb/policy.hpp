@@ -43,9 +43,9 @@ struct Policy {
     double recency_days = 30.0;
     double vividness_ramp_start = 0.0;
     double vividness_ramp_end = 0.1;
-    double recency_ramp_start = 0.2;
+    double recency_ramp_start = 0.3;
     double recency_ramp_end = 0.6;
-    double lexical_weight = 0.4;
+    double lexical_weight = 0.3;
     double lexical_saturation = 8.0;
 
     double surprise_threshold = 3.0;
