@@ -33,7 +33,8 @@ BEST_ROWS = 1000
 
 # Pronouns, auxiliaries, question words, prepositions: in a store of some hundred rows they are
 # not yet common by count, but never what a question is about.
-_FUNCTION_WORDS = """a about after all also am an and any are as at be because been before being but by can could
+_FUNCTION_WORDS = """
+    a about after all also am an and any are as at be because been before being but by can could
     did do does doing for from had has have having he her here hers him his how i if in into is it
     its just me might more most must my no nor not of off on once only or other our ours out over
     own same shall she should so some such than that the their theirs them then there these they
