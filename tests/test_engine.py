@@ -324,6 +324,11 @@ def test_another_policy_does_not_rewrite_the_past() -> None:
 def test_a_policy_must_be_one() -> None:
     with pytest.raises(TypeError, match="Policy"):
         Engine(3, policy={"decay_rate_per_day": 0.1})  # type: ignore[arg-type]
+    engine = engine_of(2)
+    before = engine.state()
+    with pytest.raises(TypeError, match="Policy"):
+        engine.set_policy(None, now=NOW + DAY)  # type: ignore[arg-type]
+    assert_same_state(engine.state(), before)
 
 
 # -- state ---------------------------------------------------------------------------------------

@@ -84,9 +84,7 @@ class Engine:
     def __init__(
         self, dim_or_index: int | Any, *, policy: Policy | None = None, now: Time | None = None
     ) -> None:
-        policy = Policy() if policy is None else policy
-        if not isinstance(policy, Policy):
-            raise TypeError(f"policy must be a flashbulb.Policy, got {type(policy).__name__}")
+        policy = Policy() if policy is None else _check_policy(policy)
         if isinstance(dim_or_index, (int, np.integer)):
             dim = check_count(dim_or_index, "dim")
             if dim < 1:
@@ -455,6 +453,7 @@ class Engine:
     def set_policy(self, policy: Policy, *, now: Time) -> None:
         """Other constants from ``now`` on; what the old ones did until then stays."""
         moment = to_seconds(now, "now")
+        _check_policy(policy)
         native = _core.Policy(**policy.to_dict())
         with self._writing():
             self._table.materialize_decay(self._at(moment))
@@ -621,3 +620,9 @@ class Engine:
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
         return rows[order], values[order]
+
+
+def _check_policy(policy: object) -> Policy:
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy must be a flashbulb.Policy, got {type(policy).__name__}")
+    return policy
