@@ -87,6 +87,22 @@ Filter random_filter(Random& random, std::size_t rows) {
     return filter;
 }
 
+// A unit row whose cosine to the query is the wanted (small) one, up to float32 rounding.
+std::vector<float> row_of_cosine(Random& random, const std::vector<float>& query, double wanted) {
+    const std::size_t dim = query.size();
+    auto row = unit_rows(random, 1, dim);
+    for (int pass = 0; pass < 2; ++pass) {  // the second takes away what normalising brought back
+        const double excess = inner_product(query.data(), row.data(), dim) - wanted;
+        for (std::size_t i = 0; i < dim; ++i) {
+            row[i] -= static_cast<float>(excess * static_cast<double>(query[i]));
+        }
+        if (pass == 0 && normalize_rows(row.data(), 1, dim, row.data()) != 1) {
+            ADD_FAILURE() << "a row without direction";
+        }
+    }
+    return row;
+}
+
 class Search : public testing::EverySimdLevel {};
 
 // Lengths around every vector width and the block of 256 rows.
@@ -199,8 +215,10 @@ TEST_P(Search, NearlyEqualRowsAreTold) {
     std::vector<Trace> traces(count);
     for (std::size_t row = 0; row < count; ++row) {
         store.rows.insert(store.rows.end(), vector.begin(), vector.end());
-        float& value = store.rows[row * dim + below(random, dim)];
-        value = std::nextafter(value, below(random, 2) == 0 ? 1.0F : -1.0F);
+        for (std::size_t i = 0; i < dim; ++i) {
+            float& value = store.rows[row * dim + i];
+            if (below(random, 2) == 0) value = std::nextafter(value, 1.0F);
+        }
         traces[row].id = static_cast<std::int64_t>(row);
         traces[row].created = traces[row].vividness_time = start_of_time;
     }
@@ -230,56 +248,54 @@ TEST_P(Search, NearlyEqualRowsAreTold) {
 // float32 pass must allow for a whole step.
 TEST_P(Search, LargeAddendsStayExact) {
     Random random(6);
-    constexpr std::size_t dim = 8;
+    constexpr std::size_t dim = 64;
     constexpr std::size_t count = 600;
-    constexpr double addend = 1e11;
-    constexpr double step = 0x1p-16;  // between doubles near 1e11
-    Store store(dim, Policy{});
-    const auto query = unit_rows(random, 1, dim);
-    const auto base = unit_rows(random, 1, dim);
-    const double cosine = inner_product(query.data(), base.data(), dim);
-    const double middle = (std::floor(cosine / step) + 0.5) * step;
-    std::vector<Trace> traces(count);
-    for (std::size_t row = 0; row < count; ++row) {
-        store.rows.insert(store.rows.end(), base.begin(), base.end());
-        const std::size_t changed = row % dim;
-        const double wanted = middle + uniform(random, -3e-8, 3e-8);
-        store.rows[row * dim + changed] +=
-            static_cast<float>((wanted - cosine) / static_cast<double>(query[changed]));
-        traces[row].id = static_cast<std::int64_t>(row);
-        traces[row].created = traces[row].vividness_time = start_of_time;
+    constexpr double addend = 1e12;
+    constexpr double step = 0x1p-13;  // between doubles near 1e12
+    for (int round = 0; round < 5; ++round) {
+        Store store(dim, Policy{});
+        const auto query = unit_rows(random, 1, dim);
+        std::vector<Trace> traces(count);
+        SparseAddends addends;
+        const double middle = 0.5 * step;
+        for (std::size_t row = 0; row < count; ++row) {
+            const auto vector = row_of_cosine(random, query, middle + uniform(random, -1e-8, 1e-8));
+            store.rows.insert(store.rows.end(), vector.begin(), vector.end());
+            traces[row].id = static_cast<std::int64_t>(row);
+            traces[row].created = traces[row].vividness_time = start_of_time;
+            addends.rows.push_back(row);
+            addends.values.push_back(addend);
+        }
+        store.traces.append(traces, {});
+        SearchRequest request = request_for(query, dim, 20);
+        request.addends = {addends};
+        const SearchResult result = search(store.view(), store.traces, request);
+        request.k = count;  // nothing to select
+        const SearchResult all = search(store.view(), store.traces, request);
+        ASSERT_NE(all.scores.front(), all.scores.back());
+        ASSERT_EQ(result.k, 20U);
+        for (std::size_t rank = 0; rank < 20; ++rank) EXPECT_EQ(result.ids[rank], all.ids[rank]);
     }
-    store.traces.append(traces, {});
-    SearchRequest request = request_for(query, dim, 20);
-    SparseAddends addends;
-    for (std::size_t row = 0; row < count; ++row) {
-        addends.rows.push_back(row);
-        addends.values.push_back(addend);
-    }
-    request.addends = {addends};
-    const SearchResult result = search(store.view(), store.traces, request);
-    request.k = count;  // nothing to select
-    const SearchResult all = search(store.view(), store.traces, request);
-    ASSERT_NE(all.scores.front(), all.scores.back());
-    ASSERT_EQ(result.k, 20U);
-    for (std::size_t rank = 0; rank < 20; ++rank) EXPECT_EQ(result.ids[rank], all.ids[rank]);
 }
 
+// On a ramp of 1e-6 an error of float32 moves the bonus by much more than itself.
 TEST_P(Search, TheNarrowestRampStaysExact) {
     Random random(8);
-    constexpr std::size_t dim = 6;
+    constexpr std::size_t dim = 48;
     Policy policy;
     policy.vividness_ramp_start = policy.recency_ramp_start = 0.0;
     policy.vividness_ramp_end = policy.recency_ramp_end = 1e-6;
-    Store store = random_store(random, 600, dim, start_of_time, policy, 0.1);
-    for (std::size_t row = 0; row < 600; row += 2) {  // similarities around the ramp
-        float* values = store.rows.data() + row * dim;
-        std::fill_n(values, dim, 0.0F);
-        values[0] = 1.0F;
-        values[1] = static_cast<float>(uniform(random, -2e-6, 2e-6));
+    Store store(dim, policy);
+    const auto query = unit_rows(random, 1, dim);
+    std::vector<Trace> traces(600);
+    for (std::size_t row = 0; row < 600; ++row) {
+        const auto vector = row_of_cosine(random, query, uniform(random, 0.0, 5e-7));
+        store.rows.insert(store.rows.end(), vector.begin(), vector.end());
+        traces[row].id = static_cast<std::int64_t>(row);
+        traces[row].salience = 1.0;
+        traces[row].created = traces[row].vividness_time = start_of_time;
     }
-    std::vector<float> query(dim, 0.0F);
-    query[1] = 1.0F;
+    store.traces.append(traces, {});
     SearchRequest request = request_for(query, dim, 10);
     const SearchResult result = search(store.view(), store.traces, request);
     request.k = 600;
