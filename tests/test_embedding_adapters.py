@@ -243,6 +243,17 @@ def test_the_fingerprint_tells_functions_apart_but_not_rounding() -> None:
     assert len({make(6, "", 0.0), make(7, "", 0.0), make(6, "other", 0.0)}) == 3
 
 
+def test_a_model_that_knows_no_probe_is_refused_only_for_texts() -> None:
+    def few_words(texts: list[str]) -> NDArray[np.float64]:
+        return np.array([[float("blue whale" in text), 0.0] for text in texts])
+
+    embedder = resolve_embedder(few_words)
+    assert embedder.dim == 2
+    assert embedder.embed_documents(["a blue whale"]).tolist() == [[1.0, 0.0]]
+    with pytest.raises(ValueError, match="zero vector for text 1"):
+        embedder.embed_queries(["a blue whale", "a whale"])
+
+
 class Fixed:
     """A callable that returns what it was made with, once the probes are answered."""
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,7 @@ def ours() -> WordPiece:
 
 
 @pytest.fixture(scope="module")
-def reference() -> tokenizers.Tokenizer:
+def reference() -> Any:
     # Built without added tokens: "[SEP]" in a user's text is text, for us as for it.
     vocabulary = {token: number for number, token in enumerate(read_vocabulary())}
     tokenizer = tokenizers.Tokenizer(
@@ -68,13 +69,13 @@ HARD = [
 
 
 @pytest.mark.parametrize("text", HARD)
-def test_hard_cases(ours: WordPiece, reference: tokenizers.Tokenizer, text: str) -> None:
+def test_hard_cases(ours: WordPiece, reference: Any, text: str) -> None:
     assert ours.encode(text) == reference.encode(text).ids
 
 
 @settings(max_examples=500, deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_any_unicode(ours: WordPiece, reference: tokenizers.Tokenizer, text: str) -> None:
+def test_any_unicode(ours: WordPiece, reference: Any, text: str) -> None:
     assert ours.encode(text) == reference.encode(text).ids
 
 
@@ -83,14 +84,12 @@ _FRAGMENTS = st.sampled_from([*read_vocabulary()[999::37], "##", "'", "Ã©", "ðŸŽ
 
 @settings(max_examples=300, deadline=None)
 @given(parts=st.lists(st.tuples(_FRAGMENTS, st.sampled_from(["", " ", "\n", "-"])), max_size=30))
-def test_texts_of_vocabulary(
-    ours: WordPiece, reference: tokenizers.Tokenizer, parts: list[tuple[str, str]]
-) -> None:
+def test_texts_of_vocabulary(ours: WordPiece, reference: Any, parts: list[tuple[str, str]]) -> None:
     text = "".join(token + glue for token, glue in parts)
     assert ours.encode(text) == reference.encode(text).ids
 
 
-def test_every_code_point(ours: WordPiece, reference: tokenizers.Tokenizer) -> None:
+def test_every_code_point(ours: WordPiece, reference: Any) -> None:
     # "a?b" shows whether the code point vanishes, splits the word or is a letter within it.
     codes = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
     for start in range(0, len(codes), 50_000):
@@ -112,7 +111,7 @@ def _real_texts(folder: Path) -> Iterator[str]:
             yield from map(json.dumps, conversation["qa"])
 
 
-def test_real_texts(ours: WordPiece, reference: tokenizers.Tokenizer, data_folder: Path) -> None:
+def test_real_texts(ours: WordPiece, reference: Any, data_folder: Path) -> None:
     texts = list(dict.fromkeys(text for text in _real_texts(data_folder) if len(text) < 100_000))
     assert len(texts) > 1_000
     for text, encoding in zip(texts, reference.encode_batch(texts), strict=True):
@@ -129,7 +128,7 @@ def test_blocks_are_bounded(ours: WordPiece) -> None:
     text = "word, " * 100_000
     blocks = list(ours.encode_blocks(text))
     assert len(blocks) > 1
-    assert sum(blocks, []) == ours.encode(text)
+    assert [number for block in blocks for number in block] == ours.encode(text)
 
 
 def test_lone_surrogates_vanish() -> None:

@@ -122,20 +122,20 @@ class AdaptedEmbedder:
         return self._probed
 
     def _measure(self) -> tuple[int, str]:
-        count = len(_PROBES)
-        documents = checked_vectors(
-            self._documents(list(_PROBES)), count=count, dim=None, name=self.name
-        )
+        documents = self._probe_vectors(self._documents, None)
         dim = documents.shape[1]
-        queries = checked_vectors(
-            self._queries(list(_PROBES)), count=count, dim=dim, name=self.name
-        )
+        queries = self._probe_vectors(self._queries, dim)
         digest = hashlib.sha256(f"{self.name}\0{dim}".encode())
         for vectors in (documents, queries):
             for vector in vectors:
                 place = int(np.argmax(np.abs(vector)))
                 digest.update(f"{place}{'-' if vector[place] < 0 else '+'}".encode())
         return dim, digest.hexdigest()
+
+    def _probe_vectors(self, function: _Function, dim: int | None) -> NDArray[np.float32]:
+        # A small model may know no word of a probe; that is no error before a user's text is one.
+        output = function(list(_PROBES))
+        return checked_vectors(output, count=len(_PROBES), dim=dim, name=self.name, allow_zero=True)
 
 
 def resolve_embedder(embedder: Any = None) -> Embedder:

@@ -54,7 +54,9 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     return listed
 
 
-def checked_vectors(output: Any, *, count: int, dim: int | None, name: str) -> NDArray[np.float32]:
+def checked_vectors(
+    output: Any, *, count: int, dim: int | None, name: str, allow_zero: bool = False
+) -> NDArray[np.float32]:
     """What an embedder returned, as float32 rows.
 
     Parameters
@@ -65,6 +67,8 @@ def checked_vectors(output: Any, *, count: int, dim: int | None, name: str) -> N
         Rows and columns it must have; `dim` None accepts any.
     name
         The embedder's name, for the errors.
+    allow_zero
+        Whether rows of zeros pass.
 
     Raises
     ------
@@ -103,7 +107,7 @@ def checked_vectors(output: Any, *, count: int, dim: int | None, name: str) -> N
             f"embedder {name!r} returned NaN or infinity for text {int(np.argmin(usable))}"
         )
     nonzero = rows.any(axis=1)
-    if not nonzero.all():
+    if not (allow_zero or nonzero.all()):
         raise ValueError(
             f"embedder {name!r} returned a zero vector for text {int(np.argmin(nonzero))}: "
             "it has no direction, so no similarity"

@@ -1,8 +1,9 @@
 """WordPiece over BERT's basic tokeniser, in Python alone, equal id for id to ``tokenizers``.
 
 Which characters vanish and which are punctuation is frozen in ``data/characters.txt`` as the BERT
-normaliser of ``tokenizers`` sees it (Unicode 8), so that neither the Python version nor its
-Unicode tables can change a vector. Special tokens such as ``[SEP]`` inside a text are plain text
+normaliser of ``tokenizers`` sees it (Unicode 8), so that the ids of a text do not depend on the
+Unicode tables of the Python that runs (only capitals newer than Unicode 13 may, and have no token
+in either case). Special tokens such as ``[SEP]`` inside a text are plain text
 here: what a user writes never steers the model.
 """
 
