@@ -5,11 +5,10 @@ namespace flashbulb {
 void RwLock::lock_shared() {
     std::unique_lock guard(mutex_);
     if (writer_ || waiting_writers_ > 0) {
+        const std::uint64_t turn = turn_;
         ++waiting_readers_;
-        readers_turn_.wait(
-            guard, [this] { return !writer_ && (admitted_readers_ > 0 || waiting_writers_ == 0); });
-        --waiting_readers_;
-        if (admitted_readers_ > 0) --admitted_readers_;
+        readers_turn_.wait(guard, [&] { return turn_ != turn; });
+        --admitted_readers_;
     }
     ++readers_;
 }
@@ -33,6 +32,8 @@ void RwLock::unlock() {
     const std::lock_guard guard(mutex_);
     writer_ = false;
     admitted_readers_ = waiting_readers_;
+    waiting_readers_ = 0;
+    ++turn_;
     if (admitted_readers_ > 0) {
         readers_turn_.notify_all();
     } else {

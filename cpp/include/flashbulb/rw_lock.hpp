@@ -21,10 +21,11 @@ private:
     std::mutex mutex_;
     std::condition_variable readers_turn_;
     std::condition_variable writers_turn_;
-    std::uint64_t readers_ = 0;  // inside
-    std::uint64_t waiting_readers_ = 0;
+    std::uint64_t readers_ = 0;          // inside
+    std::uint64_t waiting_readers_ = 0;  // for the end of the next writer
     std::uint64_t waiting_writers_ = 0;
-    std::uint64_t admitted_readers_ = 0;  // of the waiting ones, may enter before the next writer
+    std::uint64_t admitted_readers_ = 0;  // waited, and may enter before the next writer
+    std::uint64_t turn_ = 0;              // writers that have left
     bool writer_ = false;                 // inside
 };
 
