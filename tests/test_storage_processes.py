@@ -1,0 +1,330 @@
+"""Processes that share, fork, kill and close a store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flashbulb import (
+    CorruptStore,
+    Memory,
+    StoreClosed,
+    StoreForked,
+    StoreLocked,
+)
+
+
+def run(program: str, *arguments: object) -> subprocess.Popen[str]:
+    """Another Python process."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+HOLDER = """
+    import sys
+    from flashbulb import Memory
+    memory = Memory(sys.argv[1])
+    memory.remember("held")
+    print("open", flush=True)
+    sys.stdin.read() if len(sys.argv) > 2 else __import__("time").sleep(60)
+"""
+
+
+# The lock
+
+
+def test_a_second_opening_in_the_same_process_is_refused_at_once(store: Path) -> None:
+    link = store.with_name("link.db")
+    link.symlink_to(store)
+    with Memory(store) as memory:
+        for path in (store, str(store), link, store.parent / "." / "agent.db"):
+            start = time.monotonic()
+            with pytest.raises(StoreLocked, match="already open in this process"):
+                Memory(path, timeout=30)
+            assert time.monotonic() - start < 10
+        memory.remember("unharmed")
+    with Memory(link) as memory:
+        assert len(memory) == 1
+
+
+def test_another_process_gets_the_lock_when_its_holder_is_killed(store: Path) -> None:
+    holder = run(HOLDER, store)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(StoreLocked, match=f"pid {holder.pid}"):
+            Memory(store, timeout=0)
+        start = time.monotonic()
+        with pytest.raises(StoreLocked):
+            Memory(store, timeout=0.3)
+        assert time.monotonic() - start >= 0.3
+        timer = threading.Timer(0.3, holder.kill)
+        timer.start()
+        with Memory(store, timeout=60) as memory:
+            assert [record.text for record in memory.list()] == ["held"]
+        timer.join()
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_a_memory_that_is_dropped_gives_the_store_back(store: Path) -> None:
+    memory = Memory(store)
+    memory.remember("x")
+    memory.recall("x")
+    del memory
+    with Memory(store) as memory:
+        assert memory.get(1).access_count == 1
+
+
+def test_a_failed_opening_gives_the_lock_back(store: Path) -> None:
+    store.write_bytes(b"garbage" * 1000)
+    for _ in range(2):
+        with pytest.raises(CorruptStore):
+            Memory(store)
+
+
+def test_many_processes_race_to_create_a_store(store: Path) -> None:
+    program = """
+        import sys
+        from flashbulb import Memory
+        with Memory(sys.argv[1], timeout=120) as memory:
+            memory.remember(f"from {sys.argv[2]}")
+    """
+    racers = [run(program, store, n) for n in range(4)]
+    assert [racer.wait() for racer in racers] == [0] * 4
+    for racer in racers:
+        racer.communicate()
+    with Memory(store) as memory:
+        assert {record.text for record in memory.list()} == {f"from {n}" for n in range(4)}
+        assert {record.id for record in memory.list()} == {1, 2, 3, 4}
+
+
+# Fork
+
+
+def in_child(work: Any) -> int:
+    """Fork, do the work in the child, return its exit code: what `work` returned, or 99."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(work())
+        except BaseException:
+            os._exit(99)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_is_refused_and_does_no_harm(store: Path) -> None:
+    with Memory(store) as memory:
+        id = memory.remember("parent's").id
+        connection = memory._store.database._connection
+        version = connection.execute("PRAGMA data_version").fetchone()
+        memory.recall("parent")  # leaves something to be written at close
+
+        def child() -> int:
+            for call in (
+                lambda: memory.remember("child's"),
+                lambda: memory.recall("x"),
+                lambda: memory.get(id),
+                lambda: memory.forget(id),
+                lambda: len(memory),
+                lambda: memory.stats(),
+                lambda: memory.compact(),
+            ):
+                with pytest.raises(StoreForked):
+                    call()
+            with pytest.raises(StoreLocked):
+                Memory(store, timeout=0)
+            memory.close()
+            return 7
+
+        assert in_child(child) == 7
+        assert connection.execute("PRAGMA data_version").fetchone() == version
+        memory.remember("after the fork")
+        assert (store.parent / "agent.db-wal").stat().st_size > 0
+    with Memory(store) as memory:
+        assert len(memory) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_that_lives_on_does_not_hold_the_lock(store: Path) -> None:
+    memory = Memory(store)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    try:
+        memory.close()
+        with Memory(store, timeout=0) as again:
+            again.remember("x")
+    finally:
+        os.write(write, b"x")
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_forked_while_a_thread_holds_the_lock_does_not_hang(store: Path) -> None:
+    with Memory(store) as memory:
+        with memory._store.locked():
+
+            def child() -> int:
+                signal.alarm(20)
+                with pytest.raises(StoreForked):
+                    memory.recall("x")
+                return 7
+
+            thread = threading.Thread(target=lambda: codes.append(in_child(child)))
+            codes: list[int] = []
+            thread.start()
+            thread.join()
+        assert codes == [7]
+
+
+def test_the_lock_goes_with_a_killed_holder_though_its_child_lives(store: Path) -> None:
+    program = """
+        import os, sys, time
+        from flashbulb import Memory
+        memory = Memory(sys.argv[1])
+        memory.remember("held")
+        child = os.fork()
+        if child:
+            print(child, flush=True)
+        time.sleep(60)
+    """
+    holder = run(program, store)
+    assert holder.stdout is not None
+    child = int(holder.stdout.readline())
+    try:
+        holder.kill()
+        holder.wait()
+        with Memory(store) as memory:
+            assert len(memory) == 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.communicate()
+
+
+# What survives
+
+
+def test_every_acknowledged_row_survives_kill_9(store: Path) -> None:
+    program = """
+        import sys
+        from flashbulb import Memory
+        memory = Memory(sys.argv[1], durability=sys.argv[2])
+        for n in range(100000):
+            id = memory.remember(f"event {n}", tags=[f"t{n % 3}"], urgency=0.5).id
+            if n % 5 == 4:
+                memory.forget(id - 2)
+            if n % 7 == 6:
+                memory.complete(id)
+            print(id, flush=True)
+    """
+    for durability in ("full", "normal"):
+        file = store.with_name(f"{durability}.db")
+        writer = run(program, file, durability)
+        assert writer.stdout is not None
+        acknowledged = [int(writer.stdout.readline()) for _ in range(150)]
+        writer.kill()
+        rest, _ = writer.communicate()
+        acknowledged += [int(line) for line in rest.split("\n")[:-1]]
+        with Memory(file) as memory:
+            records = {record.id: record for record in memory.list()}
+            last = acknowledged[-1]
+            assert acknowledged == list(range(1, last + 1))
+            for id in acknowledged[:-5]:
+                n = id - 1
+                if n % 5 == 2:
+                    assert id not in records
+                else:
+                    assert records[id].text == f"event {n}"
+                    assert records[id].status == ("completed" if n % 7 == 6 else "open")
+            assert memory.recall(f"event {last - 1}", k=1)[0].text == f"event {last - 1}"
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise KeyboardInterrupt", "os._exit(0)"])
+def test_rows_survive_every_end_of_a_program(store: Path, ending: str) -> None:
+    program = f"""
+        import os, sys
+        from flashbulb import Memory
+        memory = Memory(sys.argv[1])
+        memory.remember("acknowledged")
+        sys.stderr = open(os.devnull, "w")
+        {ending}
+    """
+    run(program, store).communicate()
+    with Memory(store) as memory:
+        assert [record.text for record in memory.list()] == ["acknowledged"]
+
+
+# Threads
+
+
+def test_counts_are_exact_across_threads(store: Path, clock: Any) -> None:
+    with Memory(store, clock=clock) as memory:
+        memory.remember("the one memory")
+
+        def work(number: int) -> None:
+            for n in range(50):
+                memory.recall("memory")
+                memory.remember("the one memory")
+                memory.remember(f"own {number} {n}", now=clock.now)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert memory.get(1).access_count == 200
+        assert len(memory.get(1).occurrences) == 201
+        assert len(memory) == 201
+    with Memory(store, clock=clock) as memory:
+        assert memory.get(1).access_count == 200
+        assert sorted(r.text for r in memory.list())[0].startswith("own")
+
+
+def test_closing_while_others_work_ends_them_cleanly(store: Path) -> None:
+    memory = Memory(store, durability="normal")
+    memory.remember_many([f"event {n}" for n in range(50)])
+    ends: list[BaseException] = []
+    acknowledged: list[int] = []
+
+    def work(number: int) -> None:
+        try:
+            for n in range(100_000):
+                memory.recall(f"event {n % 50}")
+                acknowledged.append(memory.remember(f"thread {number} event {n}").id)
+                if n % 5 == 4:
+                    memory.forget(n % 50)
+        except BaseException as error:
+            ends.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    memory.close()
+    for thread in threads:
+        thread.join(60)
+    assert [type(end) for end in ends] == [StoreClosed] * 3
+    with Memory(store) as memory:
+        records = memory.list()
+        assert {record.id for record in records} >= {id for id in acknowledged if id > 50}
+        for record in records[-20:]:
+            assert record.id in [hit.id for hit in memory.recall(record.text, k=3)]
