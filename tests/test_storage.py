@@ -1,4 +1,4 @@
-"""The store on disk: its lock, its file, its settings, and what survives."""
+"""The store on disk: writes that fail, its file, its settings."""
 
 from __future__ import annotations
 
