@@ -1,0 +1,40 @@
+# Each recipe is what continuous integration runs: see .ci/run.
+
+# The recipes
+default:
+    @just --list
+
+# An editable install with everything to develop and test (rebuild: run it again)
+setup:
+    python3 -m venv .venv
+    .venv/bin/pip install --upgrade 'pip>=25.1'
+    .venv/bin/pip install --group lint -e '.[test]'
+
+# Python and C++ tests
+test:
+    .venv/bin/pytest
+    .ci/run cpp:dev
+
+# C++ benchmarks, half a second each
+bench:
+    BENCH_SECONDS=0.5 .ci/run bench
+
+# Formats and types, Python and C++
+lint:
+    .ci/run lint
+
+# C++ tests under the address and undefined-behaviour sanitizers
+asan:
+    .ci/run cpp:asan
+
+# C++ tests under the thread sanitizer
+tsan:
+    .ci/run cpp:tsan
+
+# clang-tidy over the core
+tidy:
+    .ci/run cpp:tidy
+
+# All of it, from installing on
+ci:
+    .ci/run
