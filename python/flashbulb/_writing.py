@@ -171,9 +171,11 @@ class _Batch:
             self._pins.add(id)
             return True
         self._refused += 1
-        log.warning(
+        # Once in a namespace is news; stats() counts the rest.
+        log.log(
+            logging.WARNING if self._refused == 1 else logging.DEBUG,
             "memory %d is a flashbulb by surprise, but %d of namespace %r are pinned already: "
-            "stored unpinned",
+            "stored unpinned; stats() counts such memories",
             id,
             len(self._pins),
             self._space.name,

@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbulb.errors import DimensionMismatch
+
 __all__ = ["Embedder", "check_texts", "checked_vectors"]
 
 
@@ -72,8 +74,10 @@ def checked_vectors(
 
     Raises
     ------
+    DimensionMismatch
+        If the vectors have another number of dimensions than ``dim``.
     ValueError
-        If the shape differs, a value is not finite, or a row is zero; the message says what came.
+        If the shape differs otherwise, a value is not finite, or a row is zero; the message says what came.
     TypeError
         If it is no array of real numbers.
     """
@@ -95,7 +99,8 @@ def checked_vectors(
         or vectors.shape[1] == 0
         or (dim is not None and vectors.shape[1] != dim)
     ):
-        raise ValueError(
+        other_dim = dim is not None and vectors.ndim == 2 and vectors.shape[1] != dim
+        raise (DimensionMismatch if other_dim else ValueError)(
             f"embedder {name!r} must return shape {expected} for {count} texts, "
             f"got shape {vectors.shape}"
         )
