@@ -77,7 +77,8 @@ def checked_vectors(
     DimensionMismatch
         If the vectors have another number of dimensions than ``dim``.
     ValueError
-        If the shape differs otherwise, a value is not finite, or a row is zero; the message says what came.
+        If the shape differs otherwise, a value is not finite, or a row is zero; the message says
+        what came.
     TypeError
         If it is no array of real numbers.
     """
