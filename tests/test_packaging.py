@@ -96,7 +96,7 @@ def test_a_bad_simd_level_is_an_error_that_says_so() -> None:
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm (binutils) is not installed")
-def test_the_extension_shows_the_linker_only_its_entry() -> None:
+def test_the_extension_hides_the_core() -> None:
     assert _core.__file__ is not None
     done = subprocess.run(
         ["nm", "-D", "--defined-only", _core.__file__],
@@ -105,9 +105,10 @@ def test_the_extension_shows_the_linker_only_its_entry() -> None:
         check=True,
         timeout=60,
     )
-    shown = [line.split()[-2:] for line in done.stdout.splitlines()]
-    functions = [name for kind, name in shown if kind == "T"]
-    assert functions == ["PyInit__core"]
+    names = [line.split()[-1] for line in done.stdout.splitlines()]
+    # Lambdas of pybind11 and the standard library may show; the core must not.
+    assert "PyInit__core" in names
+    assert [name for name in names if name.startswith(("_ZN9flashbulb", "_ZNK9flashbulb"))] == []
 
 
 # -- The stub ------------------------------------------------------------------------------------
