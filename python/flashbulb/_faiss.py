@@ -55,7 +55,7 @@ class FlatRows:
             raise TypeError(
                 f"expected a number of dimensions or a FAISS index, got {type(index).__name__}"
             )
-        flat = faiss.downcast_index(index)
+        flat: Any = faiss.downcast_index(index)  # whatever it is; its type is checked below
         # A subclass that FAISS cannot downcast to (IndexFlat1D, one in Python) has methods or
         # state that nobody would look after.
         kind = type(flat) if isinstance(flat, type(index)) else type(index)
