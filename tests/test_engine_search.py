@@ -249,36 +249,50 @@ def test_terms_add_up_and_length_of_a_query_does_not_matter(
     )
 
 
-@pytest.mark.parametrize("size", [1e3, 1e9, 1e12])
-def test_large_addends_stay_exact(size: float) -> None:
-    # At 1e12 a score has only four digits behind the point: many ties, and rounding everywhere.
-    engine = made_engine(11, 3000, 8)
-    rng = np.random.default_rng(12)
-    query = rng.normal(size=(1, 8))
-    addends = [(engine.ids, size * (1.0 + 1e-13 * rng.integers(-3, 4, 3000)))]
-    addends[0][1][:] = np.minimum(addends[0][1], 1e12)
-    (expected,) = brute_force(engine, query, 40, now=NOW, addends=addends)
+def around_cosine(cosine: float, spread: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """A query and rows whose cosines to it lie so closely around one value."""
+    rng = np.random.default_rng(8)
+    query = rng.normal(size=DIM_OF_CLOSE)
+    query /= np.linalg.norm(query)
+    aside = rng.normal(size=(count, DIM_OF_CLOSE))
+    aside -= np.outer(aside @ query, query)
+    aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+    cosines = cosine + rng.uniform(-spread, spread, size=(count, 1))
+    return query[None, :], cosines * query + np.sqrt(1.0 - cosines**2) * aside
+
+
+DIM_OF_CLOSE = 300
+
+
+@pytest.mark.parametrize("size", [2.0**30, 1e12])
+@pytest.mark.parametrize("k", [1, 500, 1000, 1500, 2000])
+def test_large_addends_stay_exact(size: float, k: int) -> None:
+    # The last place of 1e12 is 2^-13: cosines around half of it are rounded up or down there, and
+    # float32 takes some of them to the other side.
+    place = np.spacing(size)
+    cosine = (np.floor(0.5 / place) + 0.5) * place
+    query, rows = around_cosine(cosine, 2e-7, 2000)
+    engine = Engine(DIM_OF_CLOSE)
+    engine.add(rows, now=NOW)
+    plain = {"now": NOW, "vividness_weight": 0.0, "recency_weight": 0.0}
+    addends = [(engine.ids, np.full(2000, size))]
+    (expected,) = brute_force(engine, query, k, addends=addends, **plain)
     for level in each_level():
-        found = part_of(engine.search(query, 40, now=NOW, addends=addends), 0)
+        found = part_of(engine.search(query, k, addends=addends, **plain), 0)
         assert_same(found, expected, level)
 
 
-def test_narrow_ramps_stay_exact() -> None:
-    policy = Policy(
-        vividness_ramp_start=0.3,
-        vividness_ramp_end=0.300002,
-        recency_ramp_start=-1.0,
-        recency_ramp_end=-0.9999,
-        vividness_weight=1000.0,
-    )
-    engine = Engine(2, policy=policy)
-    angles = np.arccos(0.3) + np.linspace(-3e-6, 3e-6, 2000)
-    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    engine.add(rows, salience=np.linspace(0, 1, 2000), now=NOW)
-    query = np.array([[1.0, 0.0]])
-    (expected,) = brute_force(engine, query, 20, now=NOW)
-    for level in each_level():
-        assert_same(part_of(engine.search(query, 20, now=NOW), 0), expected, level)
+@pytest.mark.parametrize("term", ["vividness", "recency"])
+def test_narrow_ramps_stay_exact(term: str) -> None:
+    # Within the ramp a last place of float32 is worth tens in the score.
+    ramps = {f"{term}_ramp_start": 0.3, f"{term}_ramp_end": 0.300002, f"{term}_weight": 1000.0}
+    query, rows = around_cosine(0.300001, 1.5e-6, 2000)
+    engine = Engine(DIM_OF_CLOSE, policy=Policy.published(**ramps))
+    engine.add(rows, salience=1.0, now=NOW)
+    for k in (1, 20, 1000):
+        (expected,) = brute_force(engine, query, k, now=NOW)
+        for level in each_level():
+            assert_same(part_of(engine.search(query, k, now=NOW), 0), expected, level)
 
 
 def test_searching_changes_nothing() -> None:

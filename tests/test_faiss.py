@@ -179,7 +179,9 @@ def test_an_index_changed_outside_is_refused_from_then_on(change: str) -> None:
 def test_an_attached_index_lives_as_long_as_its_engine() -> None:
     engine = Engine(filled(faiss.IndexFlatIP(DIM)), now=NOW)  # nobody else holds the index
     gc.collect()
-    overwriting = [filled(faiss.IndexFlatIP(DIM)) for _ in range(20)]
+    overwriting = [faiss.IndexFlatIP(DIM) for _ in range(20)]
+    for index in overwriting:  # takes the memory that a freed index would have left
+        index.add(np.zeros((50, DIM), np.float32))
     for i, row in enumerate(unit(50)):
         assert engine.search(row, 1, now=NOW).ids.tolist() == [i]
     engine.add(unit(30, seed=2), now=NOW)

@@ -202,6 +202,24 @@ def test_many_small_steps_of_decay_do_not_drift_or_linger() -> None:
         assert values.min() == 0.0
 
 
+@pytest.mark.parametrize("law", ["clamp", "asymptotic"])
+def test_rounding_lifts_no_memory_above_its_anchor(law: str) -> None:
+    engine = Engine(1, policy=Policy(decay_law=law))
+    # f + (v - f) is sometimes rounded to above v.
+    rng, count = np.random.default_rng(0), 100_000
+    anchors = rng.random(count)
+    floors = anchors * rng.random(count) * 2.0 ** -rng.integers(0, 56, count)
+    assert ((floors + (anchors - floors)) > anchors).any()
+    engine.add(np.ones((count, 1)), floor=floors, now=NOW)
+    state = engine.state()
+    state["vividness"] = anchors
+    engine = Engine.from_state(state)
+    for _ in each_level():
+        for now in (NOW, NOW + 1e-3):
+            for values in (engine.vividness(now=now), engine._table.all_vividness(now)):
+                assert (values <= state["vividness"]).all()
+
+
 # -- moments -------------------------------------------------------------------------------------
 
 
@@ -333,6 +351,21 @@ def test_filters(seed: int, count: int, removed: float, **wanted: object) -> Non
     for _ in each_level():
         found = engine.search(np.ones(3), count + 1, now=NOW, **wanted)
         assert sorted(found.ids.tolist()) == expected.tolist()
+
+
+def test_since_is_inside_and_until_is_outside() -> None:
+    engine = Engine(1)
+    times = [NOW - 1.0, np.nextafter(NOW, 0), NOW, np.nextafter(NOW, 2 * NOW), NOW + 1.0]
+    engine.add(np.ones((65 * 5, 1)), created=times * 65, now=NOW)
+    for _ in each_level():
+        for wanted, inside in (
+            ({"since": NOW}, {2, 3, 4}),
+            ({"until": NOW}, {0, 1}),
+            ({"since": NOW, "until": NOW}, set()),
+            ({"since": times[1], "until": times[3]}, {1, 2}),
+        ):
+            found = engine.search([1.0], 400, now=NOW, **wanted).ids
+            assert sorted(found.tolist()) == [i for i in range(65 * 5) if i % 5 in inside]
 
 
 @examples(60)

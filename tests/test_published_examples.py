@@ -194,8 +194,8 @@ def test_access(salience: float, before: float, after: float) -> None:
     [
         (0.80, 0.0, 0.90, 0.860),  # - 0.05 · 0.8
         (1.00, 0.3, 0.90, 0.850),  # - 0.05 · 1.0
-        (0.71, 0.0, 0.90, 0.8645),
-        (0.69, 0.0, 0.90, 0.900),  # not similar enough to compete
+        (0.701, 0.0, 0.90, 0.86495),
+        (0.699, 0.0, 0.90, 0.900),  # not similar enough to compete
         (0.00, 0.0, 0.90, 0.900),
         (0.80, 0.7, 0.90, 0.860),  # the highest salience that is suppressed
         (0.80, 0.71, 0.90, 0.900),
