@@ -1,11 +1,12 @@
 """Time of the calls of Engine, beside FAISS and NumPy over the same rows in the same run.
 
-    python -m pytest benchmarks/test_engine_benchmark.py --benchmark-columns=min,median,rounds
+    OPENBLAS_NUM_THREADS=1 python -m pytest benchmarks/test_engine_benchmark.py \\
+        --benchmark-columns=min,median,rounds
 
 Informational: nothing here fails because it is slow. What is compared gives the same answers,
 which is checked before it is timed. ``plain`` is similarity alone, which is all that
 ``faiss.IndexFlatIP`` does; ``fused`` adds vividness and recency, and NumPy does the same work.
-Everything runs on one thread. FLASHBULB_BENCHMARK_ROWS=1000,10000 chooses other sizes.
+Everything runs on one thread, for which NumPy needs the variable above. FLASHBULB_BENCHMARK_ROWS=1000,10000 chooses other sizes.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ setting = cache(Setting)
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        pytest.skip("set OPENBLAS_NUM_THREADS=1: NumPy's threads beside ours would compare nothing")
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     yield
