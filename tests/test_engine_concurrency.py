@@ -268,6 +268,6 @@ def test_a_forked_child_is_refused_at_once(attached: bool) -> None:
 
 def test_a_public_method_that_forgets_the_fork_is_noticed() -> None:
     # Whoever adds a method to Engine adds it to the script above too.
-    harmless = {"dim", "policy", "next_id", "from_state"}
+    harmless = {"dim", "path", "policy", "next_id", "from_state"}
     public = {name for name in vars(Engine) if not name.startswith("_")} - harmless
     assert {name for name in public if f"{name}=" not in FORKED} == set()

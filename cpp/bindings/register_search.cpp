@@ -30,7 +30,8 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
                       const std::vector<TagId>& tags, bool unknown_tag, double since, double until,
                       const py::object& time_exempt, const std::optional<int>& status,
                       const py::object& allowed,
-                      const std::vector<std::pair<py::object, py::object>>& addends) {
+                      const std::vector<std::pair<py::object, py::object>>& addends,
+                      const Int8Sketch* sketch) {
     const auto queries = require_array<float>(queries_object, "queries", 2);
     if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
         throw py::value_error("queries must have " + std::to_string(view.dim()) + " columns, got " +
@@ -38,6 +39,7 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
     }
     SearchRequest request;
     request.queries = queries.data();
+    request.sketch = sketch;
     request.query_count = static_cast<std::size_t>(queries.shape(0));
     request.k = k;
     request.now = now;
@@ -88,11 +90,27 @@ py::array_t<std::int64_t> suppress_rows(const VectorView& view, TraceTable& trac
 }  // namespace
 
 void register_search(py::module_& module) {
+    py::class_<Int8Sketch>(module, "Int8Sketch", "int8 copies of rows, scanned in their place.")
+        .def(py::init<std::size_t>(), py::arg("dim"))
+        .def("__len__", &Int8Sketch::rows)
+        .def_property_readonly("row_bytes", &Int8Sketch::row_bytes)
+        .def("extend", &Int8Sketch::extend, py::arg("view"),
+             py::call_guard<py::gil_scoped_release>())
+        .def(
+            "update",
+            [](Int8Sketch& sketch, const VectorView& view, const py::object& rows) {
+                for (const std::size_t row : require_rows(rows, "rows", sketch.rows())) {
+                    sketch.update(view, row);
+                }
+            },
+            py::arg("view"), py::arg("rows"), "Codes rows anew, after they changed.")
+        .def("truncate", &Int8Sketch::truncate, py::arg("count"));
     module.def("search", &search_rows, py::kw_only(), py::arg("view"), py::arg("traces"),
                py::arg("queries"), py::arg("k"), py::arg("now"), py::arg("similarity_weight"),
                py::arg("vividness_weight"), py::arg("recency_weight"), py::arg("tags"),
                py::arg("unknown_tag"), py::arg("since"), py::arg("until"), py::arg("time_exempt"),
                py::arg("status"), py::arg("allowed"), py::arg("addends"),
+               py::arg("sketch") = nullptr,
                "Exact fused top-k: (ids, scores, similarities, cosines, vividness bonus, recency "
                "bonus), each (queries, k).");
     module.def("suppress", &suppress_rows, py::arg("view"), py::arg("traces"), py::arg("accessed"),

@@ -7,6 +7,7 @@ set(FLASHBULB_FLAGS_base "")
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set(FLASHBULB_FLAGS_v3 -mavx2 -mfma)
+  set(FLASHBULB_FLAGS_v3_vnni ${FLASHBULB_FLAGS_v3} -mavxvnni)
   set(FLASHBULB_FLAGS_v4
       ${FLASHBULB_FLAGS_v3}
       -mavx512f
@@ -14,7 +15,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
       -mavx512dq
       -mavx512vl
       -mprefer-vector-width=512)
-  foreach(level v3 v4)
+  set(FLASHBULB_FLAGS_v4_vnni ${FLASHBULB_FLAGS_v4} -mavx512vnni)
+  foreach(level v3 v3_vnni v4 v4_vnni)
     set(known TRUE)
     foreach(flag ${FLASHBULB_FLAGS_${level}})
       string(MAKE_C_IDENTIFIER "FLASHBULB_HAS${flag}" variable)

@@ -18,26 +18,34 @@ struct Level {
     const kernels::KernelTable& (*table)() noexcept;
 };
 
+bool has_v3() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }
+
+bool has_v4() {
+    return has_v3() && __builtin_cpu_supports("avx512f") != 0 &&
+           __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0;
+}
+
 // Lowest first. A level that was not compiled in is absent.
 constexpr Level levels[] = {
     {SimdLevel::base, "base", [] { return true; }, kernels::table_base},
 #ifdef FLASHBULB_WITH_LEVEL_v3
-    {SimdLevel::v3, "v3",
-     [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; },
-     kernels::table_v3},
+    {SimdLevel::v3, "v3", has_v3, kernels::table_v3},
+#endif
+#ifdef FLASHBULB_WITH_LEVEL_v3_vnni
+    {SimdLevel::v3_vnni, "v3_vnni",
+     [] { return has_v3() && __builtin_cpu_supports("avxvnni") != 0; }, kernels::table_v3_vnni},
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_v4
-    {SimdLevel::v4, "v4",
-     [] {
-         return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-                __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-     },
-     kernels::table_v4},
+    {SimdLevel::v4, "v4", has_v4, kernels::table_v4},
+#endif
+#ifdef FLASHBULB_WITH_LEVEL_v4_vnni
+    {SimdLevel::v4_vnni, "v4_vnni",
+     [] { return has_v4() && __builtin_cpu_supports("avx512vnni") != 0; }, kernels::table_v4_vnni},
 #endif
 };
 
-constexpr std::string_view all_names[] = {"base", "v3", "v4"};
+constexpr std::string_view all_names[] = {"base", "v3", "v3_vnni", "v4", "v4_vnni"};
 
 std::string supported_names() {
     std::string names;

@@ -8,31 +8,15 @@
 
 #include "dispatch.hpp"
 #include "parameters.hpp"
+#include "scanner.hpp"
 #include "selector.hpp"
 
 namespace flashbulb {
 
 namespace {
 
-// Rows that are looked at together: their masks, bonus and scores stay in the first cache level,
-// and the vectors of a block in the second, where the next query of a batch finds them.
-constexpr std::size_t block_rows = 256;
-
-// Below this share of passing rows, only those are read.
-constexpr std::size_t sparse_divisor = 4;
-
-// Rows and queries have unit norm within 1e-5.
-constexpr double norm_product = 1.0 + 3e-5;
-
 // Weights and addends may be this large; a score of 1e12 still has four digits after the point.
 constexpr double largest_term = 1e12;
-
-// What rounding can hide: (d + 8) 2^-24 |q||x| in the float32 inner product, a few units in the
-// last place of the largest term in the float64 sums, and 1e-6 for the rest.
-double selection_slack(std::size_t dim, double weight, double other_terms = 0.0) {
-    return std::abs(weight) * (static_cast<double>(dim) + 8.0) * 0x1p-24 * norm_product +
-           (std::abs(weight) + other_terms) * 0x1p-49 + 1e-6;
-}
 
 double largest_addend(const SearchRequest& request) {
     double largest = 0.0;
@@ -163,6 +147,13 @@ void validate(const VectorView& vectors, const TraceTable& traces, const SearchR
     if (std::isnan(request.filter.since) || std::isnan(request.filter.until)) {
         throw std::invalid_argument("since and until must not be NaN");
     }
+    if (request.sketch != nullptr &&
+        (request.sketch->rows() != vectors.rows() || request.sketch->dim() != vectors.dim())) {
+        throw std::invalid_argument("expected a sketch of " + std::to_string(vectors.rows()) +
+                                    " rows of dim " + std::to_string(vectors.dim()) + ", got " +
+                                    std::to_string(request.sketch->rows()) + " of dim " +
+                                    std::to_string(request.sketch->dim()));
+    }
     if (!request.addends.empty() && request.addends.size() != request.query_count) {
         throw std::invalid_argument("expected addends for " + std::to_string(request.query_count) +
                                     " queries, got " + std::to_string(request.addends.size()));
@@ -192,8 +183,6 @@ constexpr Ramp always_one{-0x1p1000, 1.0};
 Ramp ramp_between(double start, double end) {
     return end > start ? Ramp{start, 1.0 / (end - start)} : always_one;
 }
-
-double steepness_of(const Ramp& ramp) { return ramp.start == always_one.start ? 0.0 : ramp.slope; }
 
 kernels::FuseParameters fuse_parameters(const Policy& policy, const SearchRequest& request) {
     return {request.similarity_weight,
@@ -248,31 +237,6 @@ std::vector<Scored> score_rows(const VectorView& vectors, const TraceTable& trac
     return scored;
 }
 
-void inner_products_of_block(const VectorView& vectors, const float* query, const float* rows,
-                             const std::uint8_t* mask, std::size_t count, std::size_t passing,
-                             float* out) {
-    const auto& kernels = active_kernels();
-    const std::size_t dim = vectors.dim();
-    if (passing * sparse_divisor >= count) {
-        kernels.select_inner_products(query, rows, count, dim, out);
-        return;
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-        if (mask[i] != 0) kernels.select_inner_products(query, rows + i * dim, 1, dim, out + i);
-    }
-}
-
-// Calls visit(begin, count, address of the first row) for blocks that lie in one segment each.
-template <class Visit>
-void for_each_block(const VectorView& vectors, Visit&& visit) {
-    for (const Segment& segment : vectors.segments()) {
-        for (std::size_t done = 0; done < segment.count; done += block_rows) {
-            const std::size_t count = std::min(block_rows, segment.count - done);
-            visit(segment.first_row + done, count, segment.data + done * vectors.dim());
-        }
-    }
-}
-
 }  // namespace
 
 SearchResult search(const VectorView& vectors, const TraceTable& traces,
@@ -288,54 +252,71 @@ SearchResult search(const VectorView& vectors, const TraceTable& traces,
     const auto parameters = law_parameters(traces.policy(), request.now, request.vividness_weight,
                                            request.recency_weight);
     const kernels::FuseParameters fuse = fuse_parameters(traces.policy(), request);
-    // A ramp makes the score steeper in the similarity: the slack grows by the largest slope.
-    const double steepness = 1.0 + request.vividness_weight * steepness_of(fuse.vividness) +
-                             request.recency_weight * steepness_of(fuse.recency);
-    const double other_terms =
-        largest_addend(request) + request.vividness_weight + request.recency_weight;
-    const double slack =
-        selection_slack(vectors.dim(), request.similarity_weight, other_terms) * steepness;
+    const std::unique_ptr<Scanner> scanner = request.sketch != nullptr
+                                                 ? scan_sketch(*request.sketch, request.queries, m)
+                                                 : scan_rows(request.queries, vectors.dim());
+    // From the error of a cosine to that of a similarity; the second part is what the float64 sums
+    // round away, a few units in the last place of the largest term.
+    const double error_scale = std::abs(request.similarity_weight);
+    const double error_offset = (error_scale + largest_addend(request) + request.vividness_weight +
+                                 request.recency_weight) *
+                                0x1p-49;
 
-    std::vector<FinalistSelector> selectors(m, FinalistSelector(k, slack));
+    std::vector<FinalistSelector> selectors(m, FinalistSelector(k));
     std::vector<Cursor> addend_cursors;
     for (const SparseAddends& addends : request.addends) addend_cursors.emplace_back(addends.rows);
     BlockFilter filter(traces, request.filter);
 
     alignas(64) std::array<std::uint8_t, block_rows> mask{};
     alignas(64) std::array<float, block_rows> cosines{};
+    alignas(64) std::array<double, block_rows> errors{};
     alignas(64) std::array<double, block_rows> addend_values{};
     alignas(64) std::array<double, block_rows> vividness_bonus{};
     alignas(64) std::array<double, block_rows> recency_bonus{};
-    alignas(64) std::array<double, block_rows> scores{};
+    alignas(64) std::array<double, block_rows> upper{};
     std::size_t allowed = 0;
 
-    for_each_block(vectors, [&](std::size_t begin, std::size_t count, const float* rows) {
-        const std::size_t passing = filter(begin, count, mask.data());
-        if (passing == 0) return;
-        allowed += passing;
-        kernels.bonus(columns, begin, count, parameters, vividness_bonus.data(),
-                      recency_bonus.data());
-        for (std::size_t query = 0; query < m; ++query) {
-            inner_products_of_block(vectors, request.queries + query * vectors.dim(), rows,
-                                    mask.data(), count, passing, cosines.data());
-            bool has_addends = false;
-            if (!request.addends.empty()) {
-                addend_cursors[query].visit(
-                    begin, begin + count, [&](std::size_t row, std::size_t place) {
-                        addend_values[row - begin] = request.addends[query].values[place];
-                        has_addends = true;
-                    });
+    for_each_block(
+        vectors, request.sketch, [&](std::size_t begin, std::size_t count, const float* rows) {
+            const std::size_t passing = filter(begin, count, mask.data());
+            if (passing == 0) return;
+            allowed += passing;
+            const Block block{begin, count, rows, mask.data(), passing};
+            kernels.bonus(columns, begin, count, parameters, vividness_bonus.data(),
+                          recency_bonus.data());
+            for (std::size_t query = 0; query < m; ++query) {
+                scanner->scan(query, block, cosines.data(), errors.data());
+                for (std::size_t i = 0; i < count; ++i) {
+                    errors[i] = errors[i] * error_scale + error_offset;
+                }
+                bool has_addends = false;
+                if (!request.addends.empty()) {
+                    addend_cursors[query].visit(
+                        begin, begin + count, [&](std::size_t row, std::size_t place) {
+                            addend_values[row - begin] = request.addends[query].values[place];
+                            has_addends = true;
+                        });
+                }
+                const double best = kernels.fuse(
+                    cosines.data(), errors.data(), addend_values.data(), vividness_bonus.data(),
+                    recency_bonus.data(), mask.data(), count, fuse, upper.data());
+                FinalistSelector& selector = selectors[query];
+                if (best >= selector.cut()) {
+                    for (std::size_t i = 0; i < count; ++i) {
+                        if (upper[i] < selector.cut()) continue;
+                        const double similarity =
+                            (request.similarity_weight * static_cast<double>(cosines[i]) +
+                             addend_values[i]) -
+                            errors[i];
+                        selector.offer(begin + i,
+                                       fused(similarity, vividness_bonus[i], recency_bonus[i],
+                                             fuse.vividness, fuse.recency),
+                                       upper[i]);
+                    }
+                }
+                if (has_addends) addend_values.fill(0.0);
             }
-            const double best =
-                kernels.fuse(cosines.data(), addend_values.data(), vividness_bonus.data(),
-                             recency_bonus.data(), mask.data(), count, fuse, scores.data());
-            FinalistSelector& selector = selectors[query];
-            if (best >= selector.cut()) {
-                for (std::size_t i = 0; i < count; ++i) selector.offer(begin + i, scores[i]);
-            }
-            if (has_addends) addend_values.fill(0.0);
-        }
-    });
+        });
 
     result.k = std::min(k, allowed);
     const std::size_t total = m * result.k;
@@ -370,12 +351,12 @@ std::vector<RelatedRow> related_rows(const VectorView& vectors, const TraceTable
     }
     const auto& kernels = active_kernels();
     const std::size_t dim = vectors.dim();
-    const double preselect = threshold - selection_slack(dim, 1.0);
+    const double preselect = threshold - float32_error(dim) - 1e-9;
     std::vector<std::size_t> own(accessed.begin(), accessed.end());
     std::sort(own.begin(), own.end());
     std::vector<RelatedRow> result;
     alignas(64) std::array<float, block_rows> cosines{};
-    for_each_block(vectors, [&](std::size_t begin, std::size_t count, const float* rows) {
+    for_each_block(vectors, nullptr, [&](std::size_t begin, std::size_t count, const float* rows) {
         alignas(64) std::array<float, block_rows> largest;
         largest.fill(-2.0F);
         for (const std::size_t row : own) {

@@ -10,28 +10,27 @@ namespace {
 constexpr std::size_t smallest_limit = 1024;
 }
 
-FinalistSelector::FinalistSelector(std::size_t k, double slack)
+FinalistSelector::FinalistSelector(std::size_t k)
     : k_(k),
-      width_(2.0 * slack),
       cut_(k == 0 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::max()),
       limit_(std::max(2 * k, smallest_limit)) {}
 
-void FinalistSelector::insert(std::size_t row, double score) {
-    candidates_.push_back({row, score});
+void FinalistSelector::insert(std::size_t row, double lower, double upper) {
+    candidates_.push_back({row, upper});
     if (best_.size() < k_) {
-        best_.push_back(score);
+        best_.push_back(lower);
         std::push_heap(best_.begin(), best_.end(), std::greater<>{});
-    } else if (score > best_.front()) {
+    } else if (lower > best_.front()) {
         std::pop_heap(best_.begin(), best_.end(), std::greater<>{});
-        best_.back() = score;
+        best_.back() = lower;
         std::push_heap(best_.begin(), best_.end(), std::greater<>{});
     }
-    if (best_.size() == k_) cut_ = best_.front() - width_;
+    if (best_.size() == k_) cut_ = best_.front();
     if (candidates_.size() > limit_) prune();
 }
 
 void FinalistSelector::prune() {
-    std::erase_if(candidates_, [this](const Candidate& each) { return each.score < cut_; });
+    std::erase_if(candidates_, [this](const Candidate& each) { return each.upper < cut_; });
     // Many equal rows may all remain; then the limit grows, so that pruning stays rare.
     limit_ = std::max(limit_, 2 * candidates_.size());
 }

@@ -5,18 +5,17 @@
 
 namespace flashbulb {
 
-/// Keeps every row that can still be among the k best, given approximate scores that are off by
-/// at most `slack` each. A row is dropped only when even its upper bound lies strictly below the
-/// k-th best lower bound.
+/// Keeps every row that can still be among the k best, given a lower and an upper bound of its
+/// score. A row is dropped only when its upper bound lies strictly below the k-th best lower bound.
 class FinalistSelector {
 public:
-    FinalistSelector(std::size_t k, double slack);
+    explicit FinalistSelector(std::size_t k);
 
-    /// Scores below this cannot enter any more.
+    /// Rows with an upper bound below this cannot enter any more.
     [[nodiscard]] double cut() const noexcept { return cut_; }
 
-    void offer(std::size_t row, double score) {
-        if (score >= cut_) insert(row, score);
+    void offer(std::size_t row, double lower, double upper) {
+        if (upper >= cut_) insert(row, lower, upper);
     }
 
     /// Rows that are left, in ascending order. Ends the selection.
@@ -25,16 +24,15 @@ public:
 private:
     struct Candidate {
         std::size_t row;
-        double score;
+        double upper;
     };
 
-    void insert(std::size_t row, double score);
+    void insert(std::size_t row, double lower, double upper);
     void prune();
 
     std::size_t k_;
-    double width_;  // 2 * slack: from the k-th best score down to the cut
     double cut_;
-    std::vector<double> best_;  // min-heap of the k best approximate scores
+    std::vector<double> best_;  // min-heap of the k best lower bounds
     std::vector<Candidate> candidates_;
     std::size_t limit_;
 };

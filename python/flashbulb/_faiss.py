@@ -6,7 +6,7 @@ checked here: exact index types, sizes that fit together, and a row count nobody
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import faiss
 import numpy as np
@@ -14,12 +14,20 @@ from numpy.typing import NDArray
 
 from flashbulb import _core
 
-__all__ = ["SEGMENT_ROWS", "FlatRows"]
+__all__ = ["SEGMENT_ROWS", "FlatRows", "SearchPath"]
+
+SearchPath = Literal["auto", "fp32", "int8"]
+"""What a search scans: the rows, their int8 sketch, or the sketch where it pays."""
 
 SEGMENT_ROWS = 65_536
 """Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
 
 UNIT_NORM_TOLERANCE = 1e-5
+
+# Fewer rows lie in the caches, where bytes cost little; without int8 dot products of the processor
+# the sketch costs in arithmetic what it saves in bytes.
+_SKETCH_FROM_ROWS = 4096
+_SKETCH_LEVELS = ("v3_vnni", "v4_vnni")
 
 # Subclasses may lay their rows out differently and would pass isinstance.
 _ACCEPTED = (faiss.IndexFlat, faiss.IndexFlatIP, faiss.IndexFlatL2)
@@ -28,11 +36,17 @@ _ACCEPTED = (faiss.IndexFlat, faiss.IndexFlatIP, faiss.IndexFlatL2)
 class FlatRows:
     """Float32 unit rows in one FAISS flat index of the caller, or in segments of our own.
 
+    With ``path`` "int8", or "auto" and many rows, an int8 sketch of them is kept as well.
+
     Not synchronised; a view is valid until the next change.
     """
 
-    def __init__(self, dim: int, *, index: Any = None, owner: Any = None) -> None:
+    def __init__(
+        self, dim: int, *, path: SearchPath = "auto", index: Any = None, owner: Any = None
+    ) -> None:
         self.dim = dim
+        self.sketch: _core.Int8Sketch | None = None
+        self._path = path
         self._owner = owner  # the caller's object, with which FAISS would free the rows
         self._attached = index is not None
         self._indexes: list[Any] = [index] if self._attached else []
@@ -40,7 +54,7 @@ class FlatRows:
         self._view: _core.VectorView | None = None
 
     @classmethod
-    def attach(cls, index: Any) -> FlatRows:
+    def attach(cls, index: Any, *, path: SearchPath = "auto") -> FlatRows:
         """Rows of a caller's index, which belongs to us from now on.
 
         Raises
@@ -76,13 +90,14 @@ class FlatRows:
                 f"{flat.codes.size()} bytes"
             )
         # A downcast index does not keep its rows alive: the object that was handed in does.
-        rows = cls(int(flat.d), index=flat, owner=index)
+        rows = cls(int(flat.d), path=path, index=flat, owner=index)
         bad = rows.view().first_row_not_unit(UNIT_NORM_TOLERANCE)
         if bad < len(rows):
             raise ValueError(
                 f"row {bad} of the index does not have unit norm within {UNIT_NORM_TOLERANCE}; "
                 "normalise the rows before handing the index over"
             )
+        rows._extend_sketch()
         return rows
 
     def __len__(self) -> int:
@@ -121,15 +136,26 @@ class FlatRows:
                     part = rows[done : done + SEGMENT_ROWS - index.ntotal]
                     index.add(part)
                     done += len(part)
+            self._rows = before + len(rows)
+            self._extend_sketch()
         except BaseException:  # out of memory: all rows or none
             self.truncate(before)
             raise
-        self._rows += len(rows)
+
+    def clear(self, rows: NDArray[np.int64]) -> None:
+        """Overwrites rows with zeros."""
+        view = self.view()
+        view.clear(rows)
+        if self.sketch is not None:
+            self.sketch.update(view, rows)
 
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Drops all rows but the kept ones (ascending), which move to the front in their order."""
         self.view().keep(kept)
+        if self.sketch is not None:
+            self.sketch.truncate(0)
         self.truncate(len(kept))
+        self._extend_sketch()
 
     def truncate(self, count: int) -> None:
         """Drops the rows from ``count`` on."""
@@ -143,6 +169,16 @@ class FlatRows:
         if not self._attached:
             self._indexes = [index for index in self._indexes if index.ntotal]
         self._rows = count
+        if self.sketch is not None:
+            self.sketch.truncate(count)
+
+    def _extend_sketch(self) -> None:
+        if self.sketch is None:
+            many = self._rows >= _SKETCH_FROM_ROWS and _core.simd_level() in _SKETCH_LEVELS
+            if not (self._path == "int8" or (self._path == "auto" and many)):
+                return
+            self.sketch = _core.Int8Sketch(self.dim)
+        self.sketch.extend(self.view())
 
     def _open_segment(self) -> Any:
         if self._indexes and self._indexes[-1].ntotal < SEGMENT_ROWS:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from flashbulb import _core
 from flashbulb._check import check_count, check_tags
 from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
-from flashbulb._faiss import FlatRows
+from flashbulb._faiss import FlatRows, SearchPath
 from flashbulb._time import Time, to_seconds
 from flashbulb.errors import MemoryNotFound, StoreForked
 from flashbulb.policy import Policy
@@ -72,6 +72,10 @@ class Engine:
         The constants of the laws.
     now : time, optional
         Required for an index that already has rows.
+    path : {"auto", "fp32", "int8"}
+        What a search scans: the rows, or an int8 sketch of them (a quarter of their bytes, kept
+        beside them), after which the few rows that may be among the best are scored from the
+        originals. Results are the same, bit for bit. "auto": the sketch where it pays.
 
     Raises
     ------
@@ -82,16 +86,23 @@ class Engine:
     """
 
     def __init__(
-        self, dim_or_index: int | Any, *, policy: Policy | None = None, now: Time | None = None
+        self,
+        dim_or_index: int | Any,
+        *,
+        policy: Policy | None = None,
+        now: Time | None = None,
+        path: SearchPath = "auto",
     ) -> None:
+        if path not in ("auto", "fp32", "int8"):
+            raise ValueError(f"path must be 'auto', 'fp32' or 'int8', got {path!r}")
         policy = Policy() if policy is None else _check_policy(policy)
         if isinstance(dim_or_index, (int, np.integer)):
             dim = check_count(dim_or_index, "dim")
             if dim < 1:
                 raise ValueError(f"dim must be at least 1, got {dim}")
-            rows = FlatRows(dim)
+            rows = FlatRows(dim, path=path)
         else:
-            rows = FlatRows.attach(dim_or_index)
+            rows = FlatRows.attach(dim_or_index, path=path)
         self._policy = policy
         self._rows = rows
         self._table = _core.TraceTable(_core.Policy(**policy.to_dict()))
@@ -112,6 +123,11 @@ class Engine:
     def dim(self) -> int:
         """Number of dimensions of a vector."""
         return self._rows.dim
+
+    @property
+    def path(self) -> SearchPath:
+        """What a search scans now: "fp32" or "int8"."""
+        return "fp32" if self._rows.sketch is None else "int8"
 
     @property
     def policy(self) -> Policy:
@@ -341,6 +357,7 @@ class Engine:
                 status=None if status is None else _STATUS[status],
                 allowed=None if allowed is None else self._known_rows(allowed),
                 addends=[self._addend_rows(ids, values) for ids, values in pairs],
+                sketch=self._rows.sketch,
             )
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
 
@@ -474,7 +491,7 @@ class Engine:
         with self._writing():
             rows = self._table.find(wanted)
             rows = rows[rows >= 0]
-            self._rows.view().clear(rows)
+            self._rows.clear(rows)
             self._table.remove(rows)
             tombstones = len(self._table) - self._table.live
             if tombstones >= _COMPACT_AT and tombstones * 2 >= len(self._table):

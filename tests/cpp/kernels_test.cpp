@@ -41,9 +41,10 @@ TEST_P(Kernels, FuseMasksRowsAndReturnsTheBest) {
     constexpr double lowest = -std::numeric_limits<double>::infinity();
     for (std::size_t count = 1; count <= 40; ++count) {
         const auto cosines = testing::random_rows(random, 1, count);
-        std::vector<double> addends, vividness, recency, scores(count);
+        std::vector<double> errors, addends, vividness, recency, scores(count);
         std::vector<std::uint8_t> mask;
         for (std::size_t i = 0; i < count; ++i) {
+            errors.push_back(testing::uniform(random, 0.0, 0.01));
             addends.push_back(testing::uniform(random));
             vividness.push_back(testing::uniform(random));
             recency.push_back(testing::uniform(random));
@@ -51,11 +52,12 @@ TEST_P(Kernels, FuseMasksRowsAndReturnsTheBest) {
         }
         for (const kernels::Ramp& ramp : {kernels::Ramp{-0x1p1000, 1.0}, {0.2, 2.5}}) {
             const double best = active_kernels().fuse(
-                cosines.data(), addends.data(), vividness.data(), recency.data(), mask.data(),
-                count, {0.5, ramp, {0.1, 1.5}}, scores.data());
+                cosines.data(), errors.data(), addends.data(), vividness.data(), recency.data(),
+                mask.data(), count, {0.5, ramp, {0.1, 1.5}}, scores.data());
             double expected_best = lowest;
             for (std::size_t i = 0; i < count; ++i) {
-                const double similarity = 0.5 * static_cast<double>(cosines[i]) + addends[i];
+                const double similarity =
+                    0.5 * static_cast<double>(cosines[i]) + addends[i] + errors[i];
                 const auto factor = [&](const kernels::Ramp& each) {
                     return std::clamp((similarity - each.start) * each.slope, 0.0, 1.0);
                 };

@@ -36,9 +36,24 @@ SearchRequest request_for(const std::vector<float>& queries, std::size_t dim, st
     return request;
 }
 
+void expect_same_bits(const SearchResult& result, const SearchResult& expected) {
+    EXPECT_EQ(result.k, expected.k);
+    EXPECT_EQ(result.ids, expected.ids);
+    EXPECT_EQ(result.scores, expected.scores);
+    EXPECT_EQ(result.similarities, expected.similarities);
+    EXPECT_EQ(result.cosines, expected.cosines);
+    EXPECT_EQ(result.vividness_bonus, expected.vividness_bonus);
+    EXPECT_EQ(result.recency_bonus, expected.recency_bonus);
+}
+
 void expect_is_the_plain_result(const VectorView& view, const TraceTable& traces,
                                 const SearchRequest& request) {
     const SearchResult result = search(view, traces, request);
+    Int8Sketch sketch(view.dim());
+    sketch.extend(view);
+    SearchRequest by_sketch = request;
+    by_sketch.sketch = &sketch;
+    expect_same_bits(search(view, traces, by_sketch), result);
     for (std::size_t query = 0; query < request.query_count; ++query) {
         const auto expected = testing::plain_search(view, traces, request, query);
         ASSERT_EQ(result.k, expected.size());

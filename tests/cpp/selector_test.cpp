@@ -21,11 +21,12 @@ TEST(FinalistSelectorTest, NeverDropsARowThatCouldBeAmongTheBest) {
             for (const double slack : {0.0, 1e-6, 0.01, 10.0}) {
                 SCOPED_TRACE(std::to_string(count) + " rows, k " + std::to_string(k));
                 std::vector<double> truth(count);
-                FinalistSelector selector(k, slack);
+                FinalistSelector selector(k);
                 for (std::size_t row = 0; row < count; ++row) {
                     // Few different values: many are equal.
                     truth[row] = static_cast<double>(testing::below(random, 50)) / 50.0;
-                    selector.offer(row, truth[row] + testing::uniform(random, -slack, slack));
+                    const double score = truth[row] + testing::uniform(random, -slack, slack);
+                    selector.offer(row, score - slack, score + slack);
                 }
                 const auto finalists = selector.finalists();
                 EXPECT_TRUE(std::is_sorted(finalists.begin(), finalists.end()));
@@ -45,22 +46,26 @@ TEST(FinalistSelectorTest, NeverDropsARowThatCouldBeAmongTheBest) {
 
 TEST(FinalistSelectorTest, DropsMostRowsWhenTheSlackIsSmall) {
     Random random(2);
-    FinalistSelector selector(10, 1e-6);
-    for (std::size_t row = 0; row < 100'000; ++row) selector.offer(row, testing::uniform(random));
+    FinalistSelector selector(10);
+    for (std::size_t row = 0; row < 100'000; ++row) {
+        const double score = testing::uniform(random);
+        selector.offer(row, score - 1e-6, score + 1e-6);
+    }
     EXPECT_LT(selector.finalists().size(), 50U);
 }
 
 TEST(FinalistSelectorTest, MaskedRowsNeverEnter) {
-    FinalistSelector selector(3, 1e-6);
-    selector.offer(0, -std::numeric_limits<double>::infinity());
-    selector.offer(1, 0.5);
-    selector.offer(2, -std::numeric_limits<double>::infinity());
+    constexpr double lowest = -std::numeric_limits<double>::infinity();
+    FinalistSelector selector(3);
+    selector.offer(0, lowest, lowest);
+    selector.offer(1, 0.5, 0.6);
+    selector.offer(2, lowest, lowest);
     EXPECT_EQ(selector.finalists(), (std::vector<std::size_t>{1}));
 }
 
 TEST(FinalistSelectorTest, KOfZeroKeepsNothing) {
-    FinalistSelector selector(0, 1.0);
-    selector.offer(0, 1e300);
+    FinalistSelector selector(0);
+    selector.offer(0, 1e300, 1e300);
     EXPECT_TRUE(selector.finalists().empty());
 }
 

@@ -20,6 +20,12 @@ const kernels::KernelTable& table_of(const std::string& name) {
 #ifdef FLASHBULB_WITH_LEVEL_v3
     if (name == "v3") return kernels::table_v3();
 #endif
+#ifdef FLASHBULB_WITH_LEVEL_v3_vnni
+    if (name == "v3_vnni") return kernels::table_v3_vnni();
+#endif
+#ifdef FLASHBULB_WITH_LEVEL_v4_vnni
+    if (name == "v4_vnni") return kernels::table_v4_vnni();
+#endif
 #ifdef FLASHBULB_WITH_LEVEL_v4
     if (name == "v4") return kernels::table_v4();
 #endif
@@ -52,6 +58,7 @@ TEST(SimdLevelTest, LevelsAreDifferentCode) {
     const auto query = testing::unit_rows(random, 1, dim);
     std::vector<std::vector<float>> results;
     for (const std::string& name : level_names()) {
+        if (name.ends_with("_vnni")) continue;  // adds floats as the level it refines
         std::vector<float> out(count);
         table_of(name).select_inner_products(query.data(), rows.data(), count, dim, out.data());
         for (const auto& other : results) EXPECT_NE(out, other) << name;
@@ -79,7 +86,7 @@ TEST(SimdLevelTest, RefusesUnknownNamesAndKeepsTheLevel) {
 
 TEST(SimdLevelTest, RefusesKnownLevelsThatThisMachineLacks) {
     const auto names = level_names();
-    for (const char* name : {"v3", "v4"}) {
+    for (const char* name : {"v3", "v3_vnni", "v4", "v4_vnni"}) {
         if (std::count(names.begin(), names.end(), name) > 0) continue;
         try {
             set_simd_level(name);

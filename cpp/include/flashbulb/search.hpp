@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "flashbulb/sketch.hpp"
 #include "flashbulb/tags.hpp"
 #include "flashbulb/traces.hpp"
 #include "flashbulb/views.hpp"
@@ -42,6 +43,7 @@ struct SearchRequest {
     double recency_weight = 0.1;
     Filter filter;
     std::vector<SparseAddends> addends;  ///< none, or one a query
+    const Int8Sketch* sketch = nullptr;  ///< scanned instead of the rows, if given; same result
 };
 
 /// Row-major (query_count, k) arrays; k is min(request.k, rows that pass the filter).

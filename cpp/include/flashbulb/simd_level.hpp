@@ -9,8 +9,10 @@ namespace flashbulb {
 /// processor of the architecture (SSE2 on x86-64, NEON on arm64).
 enum class SimdLevel {
     base,
-    v3,  ///< AVX2 and FMA
-    v4,  ///< AVX-512 F, BW, DQ, VL
+    v3,       ///< AVX2 and FMA
+    v3_vnni,  ///< v3 and AVX-VNNI
+    v4,       ///< AVX-512 F, BW, DQ, VL
+    v4_vnni,  ///< v4 and AVX-512 VNNI
 };
 
 [[nodiscard]] std::string_view to_string(SimdLevel level) noexcept;

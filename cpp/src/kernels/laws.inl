@@ -66,3 +66,10 @@ static inline double effective(double vividness, double task_shift, double floor
 static inline double ramped(const Ramp& ramp, double similarity) noexcept {
     return smaller(larger((similarity - ramp.start) * ramp.slope, 0.0), 1.0);
 }
+
+// The score as a function of the similarity: it never falls when the similarity rises.
+static inline double fused(double similarity, double vividness_bonus, double recency_bonus,
+                           const Ramp& vividness_ramp, const Ramp& recency_ramp) noexcept {
+    return (similarity + ramped(vividness_ramp, similarity) * vividness_bonus) +
+           ramped(recency_ramp, similarity) * recency_bonus;
+}

@@ -51,32 +51,33 @@ static double inner_product(const float* a, const float* b, std::size_t dim) noe
     return sum_of_lanes(lanes);
 }
 
-static double fuse(const float* __restrict cosines, const double* __restrict addends,
-                   const double* __restrict vividness_bonus, const double* __restrict recency_bonus,
-                   const std::uint8_t* __restrict mask, std::size_t count, const FuseParameters& p,
-                   double* __restrict scores) noexcept {
+static double fuse(const float* __restrict cosines, const double* __restrict errors,
+                   const double* __restrict addends, const double* __restrict vividness_bonus,
+                   const double* __restrict recency_bonus, const std::uint8_t* __restrict mask,
+                   std::size_t count, const FuseParameters& p, double* __restrict upper) noexcept {
     constexpr double lowest = -__builtin_inf();
     const double weight = p.similarity_weight;
     const Ramp vividness_ramp = p.vividness;
     const Ramp recency_ramp = p.recency;
     for (std::size_t i = 0; i < count; ++i) {
-        const double similarity = weight * static_cast<double>(cosines[i]) + addends[i];
-        scores[i] = (similarity + ramped(vividness_ramp, similarity) * vividness_bonus[i]) +
-                    ramped(recency_ramp, similarity) * recency_bonus[i];
+        const double similarity =
+            (weight * static_cast<double>(cosines[i]) + addends[i]) + errors[i];
+        upper[i] =
+            fused(similarity, vividness_bonus[i], recency_bonus[i], vividness_ramp, recency_ramp);
     }
     double best[8];
     for (double& value : best) value = lowest;
     std::size_t i = 0;
     for (; i + 8 <= count; i += 8) {
         for (std::size_t lane = 0; lane < 8; ++lane) {
-            const double score = mask[i + lane] != 0 ? scores[i + lane] : lowest;
-            scores[i + lane] = score;
+            const double score = mask[i + lane] != 0 ? upper[i + lane] : lowest;
+            upper[i + lane] = score;
             best[lane] = larger(score, best[lane]);
         }
     }
     for (; i < count; ++i) {
-        scores[i] = mask[i] != 0 ? scores[i] : lowest;
-        best[0] = larger(scores[i], best[0]);
+        upper[i] = mask[i] != 0 ? upper[i] : lowest;
+        best[0] = larger(upper[i], best[0]);
     }
     double result = lowest;
     for (const double value : best) result = larger(value, result);

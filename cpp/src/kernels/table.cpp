@@ -22,6 +22,7 @@ namespace {
 #include "kernels/decay.inl"
 #include "kernels/filter.inl"
 #include "kernels/search.inl"
+#include "kernels/sketch.inl"
 #include "kernels/welford.inl"
 // clang-format on
 
@@ -29,9 +30,20 @@ namespace {
 
 const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
     static constexpr KernelTable table = {
-        select_inner_products, inner_product,    vividness,     bonus,          fuse,
-        filter_flags,          filter_times,     filter_blooms, welford_update, welford_block,
-        welford_merge,         squared_distance,
+        select_inner_products,
+        encode_int8,
+        scan_int8,
+        inner_product,
+        vividness,
+        bonus,
+        fuse,
+        filter_flags,
+        filter_times,
+        filter_blooms,
+        welford_update,
+        welford_block,
+        welford_merge,
+        squared_distance,
     };
     return table;
 }

@@ -42,10 +42,28 @@ struct FuseParameters {
     Ramp recency;    ///< scales the recency bonus
 };
 
+/// A query coded for int8 rows: q ~ scale * (254 * high + low). Arrays are padded with zeros to the
+/// stride of the rows and aligned to 64 bytes.
+struct Int8Query {
+    const std::int8_t* high;
+    const std::int8_t* low;
+    std::int32_t high_bias;  ///< 128 * sum of high: codes are taken as unsigned, 128 too large
+    std::int32_t low_bias;
+    float scale;
+};
+
 struct KernelTable {
     /// out[i] = <query, rows[i]> in float32, any order of summation: for selection only.
     void (*select_inner_products)(const float* query, const float* rows, std::size_t count,
                                   std::size_t dim, float* out) noexcept;
+
+    /// Codes of one row, with scale and an upper bound of |row - scale * codes|; stride >= dim.
+    void (*encode_int8)(const float* row, std::size_t dim, std::size_t stride, std::int8_t* codes,
+                        float* scale, float* residual) noexcept;
+
+    /// out[i] ~ <query, row i> from the codes of `count` rows, aligned to 64 bytes.
+    void (*scan_int8)(const std::int8_t* codes, std::size_t count, std::size_t stride,
+                      const Int8Query& query, const float* scales, float* out) noexcept;
 
     /// The one definition: float64 products in 8 lanes and a fixed tree. Same bits at every level.
     double (*inner_product)(const float* a, const float* b, std::size_t dim) noexcept;
@@ -59,11 +77,13 @@ struct KernelTable {
                   const LawParameters& parameters, double* vividness_bonus,
                   double* recency_bonus) noexcept;
 
-    /// scores[i] = weight * cosines[i] + addends[i] + ramped bonus, or -inf where mask[i] == 0.
+    /// Upper bounds of scores: upper[i] = F(similarity + errors[i]) with similarity =
+    /// weight * cosines[i] + addends[i] and F the ramped sum; -inf where mask[i] == 0.
     /// @return the largest of them (-inf if there is none).
-    double (*fuse)(const float* cosines, const double* addends, const double* vividness_bonus,
-                   const double* recency_bonus, const std::uint8_t* mask, std::size_t count,
-                   const FuseParameters& parameters, double* scores) noexcept;
+    double (*fuse)(const float* cosines, const double* errors, const double* addends,
+                   const double* vividness_bonus, const double* recency_bonus,
+                   const std::uint8_t* mask, std::size_t count, const FuseParameters& parameters,
+                   double* upper) noexcept;
 
     /// mask[i] = (flags[i] & care) == want
     void (*filter_flags)(const std::uint8_t* flags, std::size_t count, std::uint8_t care,
@@ -97,6 +117,8 @@ struct KernelTable {
 // One function per level, defined by table.cpp compiled for that level.
 const KernelTable& table_base() noexcept;
 const KernelTable& table_v3() noexcept;
+const KernelTable& table_v3_vnni() noexcept;
 const KernelTable& table_v4() noexcept;
+const KernelTable& table_v4_vnni() noexcept;
 
 }  // namespace flashbulb::kernels
