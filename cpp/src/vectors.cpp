@@ -36,36 +36,24 @@ float* VectorView::row(std::size_t row) const noexcept {
     return segment.data + (row - segment.first_row) * dim_;
 }
 
-namespace {
-
-double squared_norm(const float* row, std::size_t dim) noexcept {
-    double sum = 0.0;
-    for (std::size_t i = 0; i < dim; ++i) {
-        sum += static_cast<double>(row[i]) * static_cast<double>(row[i]);
-    }
-    return sum;
-}
-
-}  // namespace
-
-std::size_t normalize_rows(const float* rows, std::size_t count, std::size_t dim,
-                           float* out) noexcept {
+std::size_t normalize_rows(const float* rows, std::size_t count, std::size_t dim, float* out) {
+    const auto& kernels = active_kernels();
     for (std::size_t row = 0; row < count; ++row) {
         const float* source = rows + row * dim;
         // The largest finite float32 squared, times any dim, is far inside float64.
-        const double norm = std::sqrt(squared_norm(source, dim));
+        const double norm = std::sqrt(kernels.inner_product(source, source, dim));
         if (!(norm > 0.0) || !std::isfinite(norm)) return row;
-        for (std::size_t i = 0; i < dim; ++i) {
-            out[row * dim + i] = static_cast<float>(static_cast<double>(source[i]) / norm);
-        }
+        kernels.divide(source, norm, dim, out + row * dim);
     }
     return count;
 }
 
 std::size_t first_row_not_unit(const float* rows, std::size_t count, std::size_t dim,
-                               double tolerance) noexcept {
+                               double tolerance) {
+    const auto& kernels = active_kernels();
     for (std::size_t row = 0; row < count; ++row) {
-        const double norm = std::sqrt(squared_norm(rows + row * dim, dim));
+        const float* values = rows + row * dim;
+        const double norm = std::sqrt(kernels.inner_product(values, values, dim));
         if (!(std::abs(norm - 1.0) <= tolerance)) return row;
     }
     return count;

@@ -38,12 +38,12 @@ private:
 /// @return the number of the first row that is not finite or has norm 0, or `count` if all are
 ///         good; rows from that one on are not written.
 [[nodiscard]] std::size_t normalize_rows(const float* rows, std::size_t count, std::size_t dim,
-                                         float* out) noexcept;
+                                         float* out);
 
 /// The first row whose norm differs from 1 by more than `tolerance` or is not finite; `count` if
 /// there is none.
 [[nodiscard]] std::size_t first_row_not_unit(const float* rows, std::size_t count, std::size_t dim,
-                                             double tolerance) noexcept;
+                                             double tolerance);
 
 /// Moves the rows `kept` (ascending) to rows 0 .. kept.size()-1.
 void keep_rows(const VectorView& view, const std::vector<std::size_t>& kept) noexcept;

@@ -51,6 +51,12 @@ static double inner_product(const float* a, const float* b, std::size_t dim) noe
     return sum_of_lanes(lanes);
 }
 
+static void divide(const float* values, double divisor, std::size_t dim, float* out) noexcept {
+    for (std::size_t i = 0; i < dim; ++i) {
+        out[i] = static_cast<float>(static_cast<double>(values[i]) / divisor);
+    }
+}
+
 static double fuse(const float* __restrict cosines, const double* __restrict errors,
                    const double* __restrict addends, const double* __restrict vividness_bonus,
                    const double* __restrict recency_bonus, const std::uint8_t* __restrict mask,

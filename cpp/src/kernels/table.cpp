@@ -34,6 +34,7 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         encode_int8,
         scan_int8,
         inner_product,
+        divide,
         vividness,
         bonus,
         fuse,

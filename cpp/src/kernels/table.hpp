@@ -68,6 +68,9 @@ struct KernelTable {
     /// The one definition: float64 products in 8 lanes and a fixed tree. Same bits at every level.
     double (*inner_product)(const float* a, const float* b, std::size_t dim) noexcept;
 
+    /// out[i] = values[i] / divisor, rounded once. Same bits at every level. out may be values.
+    void (*divide)(const float* values, double divisor, std::size_t dim, float* out) noexcept;
+
     /// Vividness of `count` rows at `now`. Same bits at every level.
     void (*vividness)(const LawColumns& columns, std::size_t begin, std::size_t count,
                       const LawParameters& parameters, double* out) noexcept;
