@@ -111,8 +111,6 @@ class _Batch:
                 surprise = surprise._replace(importance=1.0)
             salience = max(salience, detector.salience(surprise))
             detector.update(vector, keys, draft.now)
-            if detector.mode == "neighbours":
-                self._detector = detector.copy()  # which finds this vector in the engine alone
         if repeated:
             self._database.add_occurrence(repeated[0], self._number, draft.now, draft.metadata)
             return repeated[0]

@@ -65,8 +65,8 @@ class SurpriseDetector:
         the nearest memories (``policy.surprise_neighbours`` of them).
     policy : Policy
     engine : Engine, optional
-        Holds the memories for mode ``neighbours``, and whoever owns it adds them. Without one the
-        detector keeps the vectors of the stream itself.
+        Holds the memories for mode ``neighbours``; whoever owns it adds an event there after it
+        was observed here. Without one the detector keeps the vectors of the stream itself.
 
     Notes
     -----
@@ -90,8 +90,6 @@ class SurpriseDetector:
         self._centroid: _core.Centroid | None = None
         self._engine = engine
         self._own_engine = False
-        # Vectors of a trial (see copy) that its engine does not have yet.
-        self._pending: list[NDArray[np.float32]] | None = None
 
     @property
     def samples(self) -> int:
@@ -145,8 +143,6 @@ class SurpriseDetector:
             if self._engine is None:
                 self._engine, self._own_engine = Engine(len(vector), policy=self.policy), True
             self._engine.add(vector, now=moment)
-        elif self._pending is not None:
-            self._pending.append(vector)
         for tag in names:
             self.last_seen[tag] = max(moment, self.last_seen.get(tag, -math.inf))
 
@@ -172,17 +168,13 @@ class SurpriseDetector:
         return min(importance * nearness, self.policy.surprise_max_salience)
 
     def copy(self) -> SurpriseDetector:
-        """A trial that can be updated event by event and dropped if storing them fails.
-
-        It takes every vector that this detector has seen to be in the shared engine by now.
-        """
+        """A trial that can be updated event by event and dropped if storing them fails."""
         twin = SurpriseDetector(self.mode, policy=self.policy, engine=self._engine)
         if self._own_engine and self._engine is not None:
             twin._engine, twin._own_engine = Engine.from_state(self._engine.state()), True
         twin.last_seen = dict(self.last_seen)
         twin._moments = self._moments.copy()
         twin._centroid = None if self._centroid is None else self._centroid.copy()
-        twin._pending = []
         return twin
 
     def state(self) -> bytes:
@@ -253,16 +245,12 @@ class SurpriseDetector:
                 return None
             return self._centroid.distance(vector)
         nearest = self.policy.surprise_neighbours
-        distances: NDArray[np.float64] = np.empty(0)
-        if self._engine is not None and len(self._engine):
-            found = self._engine.search(
-                vector, nearest, now=0.0, vividness_weight=0.0, recency_weight=0.0
-            )
-            distances = _distances(vector, self._engine.vectors(found.ids))
-        if self._pending:
-            own = _distances(vector, np.stack(self._pending))
-            distances = np.sort(np.concatenate([distances, own]))[:nearest]
-        return float(distances.mean()) if len(distances) else None
+        if self._engine is None or not len(self._engine):
+            return None
+        found = self._engine.search(
+            vector, nearest, now=0.0, vividness_weight=0.0, recency_weight=0.0
+        )
+        return float(_distances(vector, self._engine.vectors(found.ids)).mean())
 
     def _temporal_novelty(self, tags: tuple[str, ...], now: float) -> float:
         if not tags:
