@@ -19,19 +19,59 @@ Phrase = tuple[tuple[str, ...], int]
 
 _MIN_TYPO_LENGTH = 5
 _MAX_WORD_LENGTH = 18
+_MIN_HEAD_LENGTH = 4
+"""Letters of the last part of a German compound ("Krankenhausnetz")."""
 _MAX_CACHED_WORDS = 65_536
 
 
-def inflect(entry: str) -> list[str]:
+_ENDINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    # Endings after a stem, accents folded. Forms that do not exist match nothing.
+    "de": {
+        "+": ("", "e", "en", "n", "er", "ern", "s", "es"),
+        "~": ("", "e", "en", "er", "es", "em"),
+        "*": ("t", "en", "e", "st", "te", "ten", "end", "ende", "enden"),
+    },
+    "es": {
+        "+": ("", "s", "es"),
+        "~": ("o", "a", "os", "as"),
+        "*": (
+            "ar", "a", "an", "o", "amos", "aron", "ando", "ado", "ada", "ados", "adas", "aba",
+            "aban", "ara", "aran",
+        ),
+    },
+    "fr": {
+        "+": ("", "s", "x"),
+        "~": ("", "e", "s", "es"),
+        "*": (
+            "e", "es", "er", "ent", "ez", "ons", "ant", "ait", "aient", "era", "eront", "ee", "ees",
+        ),
+    },
+}  # fmt: skip
+
+
+def inflect(entry: str, language: str = "en") -> list[str]:
     """Write out one entry of a word list.
 
     ``crash*`` is a regular verb (crash, crashes, crashed, crashing), ``server+`` a noun with its
-    plural; in a phrase the mark belongs to the word it follows. Anything else stands for itself.
+    plural; in a phrase the mark belongs to the word it follows. Other languages put their endings
+    (``_ENDINGS``) after a stem, and know ``stem~`` for adjectives and participles: "vole~" is volé,
+    volée, volés, volées. Anything else stands for itself.
     """
-    marked = re.search(r"(\S+)([*+])", entry)
+    marked = re.search(r"(\S+)([*+~])", entry)
     if marked is None:
         return [entry]
     stem, mark = marked.group(1), marked.group(2)
+    if language in _ENDINGS:
+        forms = [stem + ending for ending in _ENDINGS[language][mark]]
+        if language == "de" and mark == "*":
+            forms += [f"ge{stem}t{ending}" for ending in _ENDINGS["de"]["~"]]
+    else:
+        forms = _inflect_english(stem, mark)
+    before, after = entry[: marked.start()], entry[marked.end() :]
+    return [rest for form in forms for rest in inflect(before + form + after, language)]
+
+
+def _inflect_english(stem: str, mark: str) -> list[str]:
     if stem.endswith(("s", "x", "z", "ch", "sh")):
         third = stem + "es"
     elif stem.endswith("y") and stem[-2:-1] not in "aeiou":
@@ -46,8 +86,7 @@ def inflect(entry: str) -> list[str]:
             forms.append(stem + ("d" if stem.endswith("e") else "ed"))
         drops = stem.endswith("e") and not stem.endswith(("ee", "oe", "ye"))
         forms.append((stem[:-1] if drops else stem) + "ing")
-    before, after = entry[: marked.start()], entry[marked.end() :]
-    return [rest for form in forms for rest in inflect(before + form + after)]
+    return forms
 
 
 _NOT = re.compile(
@@ -151,7 +190,7 @@ class Lexicon:
     def head(self, word: str) -> str:
         """The entry at the end of a compound ("Nussallergie": allergie), or ``word`` itself."""
         if self._compounds:
-            for start in range(3, len(word) - _MIN_TYPO_LENGTH + 1):
+            for start in range(3, len(word) - _MIN_HEAD_LENGTH + 1):
                 if self.words.get(word[start:]):
                     return word[start:]
         return word

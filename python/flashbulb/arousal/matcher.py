@@ -60,6 +60,9 @@ class _Roles:
 
     negator: int
     postnegator: int
+    prenegator: int
+    seeming: int
+    merely: int
     conditional: int
     supposition: int
     modal: int
@@ -245,6 +248,9 @@ class RuleMatcher:
     def _negates(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
         classes, clauses, positions = sentence.classes, sentence.clauses, sentence.positions
         own, focus = set(match), match[-1]
+        opening = sentence.opening
+        if classes[opening] & self._roles.prenegator:
+            return sentence.segments[opening] == sentence.segments[focus]
         for index, value in enumerate(classes):
             if value & self._roles.negator and index not in own and index not in sentence.used:
                 if (
@@ -261,6 +267,20 @@ class RuleMatcher:
                 and sentence.segments[index] == sentence.segments[focus]
             ):
                 return True
+        return self._only_seemed(sentence, match)
+
+    def _only_seemed(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        """ "It sounded like an explosion, but it was only the popcorn." """
+        seeming, merely = self._roles.seeming, self._roles.merely
+        if not sentence.present & merely:
+            return False
+        first, last = min(match), max(match)
+        segment = sentence.segments[last]
+        for index, value in enumerate(sentence.classes):
+            if value & merely and index > last:
+                later = sentence.segments[index] > segment
+                if later or any(value & seeming for value in sentence.classes[:first]):
+                    return True
         return False
 
     def _hypothetical_in(self, sentence: Sentence, match: tuple[int, ...], present: int) -> bool:

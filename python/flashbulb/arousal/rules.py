@@ -190,7 +190,7 @@ class RuleSet:
         ordinary: frozenset[str],
     ) -> tuple[list[Lexicon], dict[str, int]]:
         """One lexicon per language (English first), and the words that tell languages apart."""
-        english = self._entries(words["en"]) | self._entries(words.get("cjk", {}))
+        english = self._entries(words["en"], "en") | self._entries(words.get("cjk", {}), "en")
         lexicons = [Lexicon(english, ordinary)]
         hints = dict.fromkeys(fold(languages.get("en", "")).replace(",", " ").split(), 1)
         for name, table in words.items():
@@ -199,7 +199,7 @@ class RuleSet:
             signs = set(fold(languages.get(name, "")).replace(",", " ").split())
             if not signs:
                 raise ValueError(f"[words.{name}] needs its common words in [languages]")
-            own = self._entries(table)
+            own = self._entries(table, name)
             # A common word of the language hides the English word it looks like ("die", "son").
             shared = {e: c for e, c in english.items() if e.split()[0] not in signs}
             lexicons.append(Lexicon(dict.fromkeys(signs, 0) | shared | own, compounds=name == "de"))
@@ -209,14 +209,14 @@ class RuleSet:
                 hints[sign] = hints.get(sign, 0) | (1 << (8 * (len(lexicons) - 1)))
         return lexicons, hints
 
-    def _entries(self, table: Mapping[str, str]) -> dict[str, int]:
+    def _entries(self, table: Mapping[str, str], language: str) -> dict[str, int]:
         entries: dict[str, int] = {}
         for name, listing in table.items():
             bit = self.classes[name]
             for raw in re.split(r"[,\n]", listing):
                 entry = " ".join(fold(raw).replace("-", " ").split())
                 if entry:
-                    for inflected in inflect(entry):
+                    for inflected in inflect(entry, language):
                         for form in contractions(inflected):
                             entries[form] = entries.get(form, 0) | bit
         able, fault = self.classes.get("able", 0), self.classes.get("fault", 0)

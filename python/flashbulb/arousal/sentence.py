@@ -292,8 +292,18 @@ def _derive_faults(sentence: Sentence, rules: RuleSet) -> None:
     prohibits = rules.classes.get("prohibition", 0)
     fault = rules.classes.get("fault", 0)
     crowd = rules.classes.get("crowd", 0)
+    verb_second = rules.classes.get("verb_second", 0)
     classes, clauses = sentence.classes, sentence.clauses
     for index, own in enumerate(classes):
+        if own & verb_second:
+            # German: "das Tor öffnet sich nicht".
+            for after in range(index + 1, min(index + 1 + _VERB_REACH, len(classes))):
+                if clauses[after] != clauses[index]:
+                    break
+                if classes[after] & negator:
+                    classes[index] |= fault
+                    sentence.used.add(after)
+                    break
         if not own & able:
             continue
         for before in range(index - 1, max(-1, index - 1 - _FAULT_REACH), -1):
