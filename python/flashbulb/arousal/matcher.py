@@ -25,6 +25,7 @@ _MAX_MATCHES = 24
 """Places at which one rule is tried in one segment."""
 
 _NEGATION_REACH = 7
+_SUFFIX_REACH = 4
 _RESOLUTION_BLOCK_REACH = 4
 
 
@@ -60,6 +61,7 @@ class _Roles:
 
     negator: int
     postnegator: int
+    suffix_negator: int
     prenegator: int
     seeming: int
     merely: int
@@ -257,6 +259,13 @@ class RuleMatcher:
                     index < focus
                     and clauses[index] == clauses[focus]
                     and positions[focus] - positions[index] <= _NEGATION_REACH
+                ):
+                    return True
+            elif value & self._roles.suffix_negator and index not in own:
+                # Japanese: the ending of the verb, in the clause itself.
+                if (
+                    clauses[index] == clauses[focus]
+                    and 0 < positions[index] - positions[focus] <= _SUFFIX_REACH
                 ):
                     return True
             elif (
