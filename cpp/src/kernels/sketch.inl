@@ -45,6 +45,10 @@ static inline float int8_product(float scale, const Int8Query& query, int high, 
     return scale * (query.scale * (254.0F * static_cast<float>(high) + static_cast<float>(low)));
 }
 
+// How far ahead of the codes in work the next ones are asked for, in bytes; past the end of the
+// rows that is a wasted hint, never a fault.
+static constexpr std::size_t int8_ahead = 8192;
+
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 
 template <int R>
@@ -59,8 +63,9 @@ static inline void scan_int8_rows(const std::int8_t* codes, std::size_t stride,
         const __m512i q_high = _mm512_load_si512(query.high + i);
         const __m512i q_low = _mm512_load_si512(query.low + i);
         for (int r = 0; r < R; ++r) {
-            const __m512i c = _mm512_xor_si512(
-                bias, _mm512_load_si512(codes + static_cast<std::size_t>(r) * stride + i));
+            const std::int8_t* address = codes + static_cast<std::size_t>(r) * stride + i;
+            __builtin_prefetch(address + int8_ahead);
+            const __m512i c = _mm512_xor_si512(bias, _mm512_load_si512(address));
             high[r] = _mm512_dpbusd_epi32(high[r], c, q_high);
             low[r] = _mm512_dpbusd_epi32(low[r], c, q_low);
         }
@@ -88,7 +93,8 @@ static inline void scan_int8_rows(const std::int8_t* codes, std::size_t stride,
         const __m256i q_high = _mm256_load_si256(reinterpret_cast<const __m256i*>(query.high + i));
         const __m256i q_low = _mm256_load_si256(reinterpret_cast<const __m256i*>(query.low + i));
         for (int r = 0; r < R; ++r) {
-            const auto* address = codes + static_cast<std::size_t>(r) * stride + i;
+            const std::int8_t* address = codes + static_cast<std::size_t>(r) * stride + i;
+            __builtin_prefetch(address + int8_ahead);
             const __m256i c = _mm256_xor_si256(
                 bias, _mm256_load_si256(reinterpret_cast<const __m256i*>(address)));
             high[r] = _mm256_dpbusd_avx_epi32(high[r], c, q_high);
