@@ -153,8 +153,9 @@ class Lexicon:
                 # Known from a phrase only ("we're starving"): otherwise as its first part.
                 self.words[word] = self.words.get(word.split("'")[0], 0)
         self.scripts = scripts
-        longest_first = sorted(scripts, key=len, reverse=True)
-        self.script_pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self.script_starts: dict[str, list[str]] = {}
+        for entry in sorted(scripts, key=len, reverse=True):
+            self.script_starts.setdefault(entry[0], []).append(entry)
         self._ordinary = frozenset(ordinary)
         self._corrections = self._index_typos()
         self._corrected: dict[str, str] = {}

@@ -152,10 +152,12 @@ class RuleMatcher:
             if classes & needed:
                 segments.setdefault(sentence.segments[index], []).append(index)
         for segment, hot in segments.items():
-            union = 0
-            for index, classes in enumerate(sentence.classes):
-                if sentence.segments[index] == segment:
-                    union |= classes
+            union = present
+            if sentence.segments[-1] or sentence.segments[0]:
+                union = 0
+                for index, classes in enumerate(sentence.classes):
+                    if sentence.segments[index] == segment:
+                        union |= classes
             for rule in self.rules.candidates(union):
                 best: _Finding | None = None
                 for match in self._matches(rule, sentence, hot):

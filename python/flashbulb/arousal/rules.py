@@ -115,6 +115,10 @@ class RuleSet:
             words, document.get("languages", {}), ordinary
         )
         self._candidates: dict[int, tuple[Rule, ...]] = {}
+        # Unrolled: most rules fail at their first or second part.
+        self._tests = [
+            (r, r.parts[0], r.parts[min(1, len(r.parts) - 1)], r.parts[2:]) for r in self.rules
+        ]
 
     @classmethod
     def load(cls, path: str | Path) -> RuleSet:
@@ -147,7 +151,11 @@ class RuleSet:
         """The rules whose parts are all found among the classes ``present``."""
         found = self._candidates.get(present)
         if found is None:
-            found = tuple(rule for rule in self.rules if all(part & present for part in rule.parts))
+            found = tuple(
+                rule
+                for rule, first, second, others in self._tests
+                if first & present and second & present and all(p & present for p in others)
+            )
             if len(self._candidates) >= 4096:
                 self._candidates.clear()
             self._candidates[present] = found
@@ -250,12 +258,20 @@ def _ordinary_words() -> frozenset[str]:
 def split_script(lexicon: Lexicon, run: str) -> list[tuple[int, int, int]]:
     """Divide a run of Chinese or Japanese: (start, end, classes), unknown stretches with 0."""
     pieces: list[tuple[int, int, int]] = []
-    last = 0
-    for match in lexicon.script_pattern.finditer(run):
-        if match.start() > last:
-            pieces.append((last, match.start(), 0))
-        pieces.append((match.start(), match.end(), lexicon.scripts[match.group()]))
-        last = match.end()
+    starts, scripts = lexicon.script_starts, lexicon.scripts
+    last = index = 0
+    while index < len(run):
+        # The longest entry first; a table by first character is faster than one large pattern.
+        for entry in starts.get(run[index], ()):
+            if run.startswith(entry, index):
+                if index > last:
+                    pieces.append((last, index, 0))
+                last = index + len(entry)
+                pieces.append((index, last, scripts[entry]))
+                index = last
+                break
+        else:
+            index += 1
     if last < len(run):
         pieces.append((last, len(run), 0))
     return pieces

@@ -152,7 +152,7 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
         else:
             known = words.get(spelt[index])
             classes = known or 0
-            phrase = _phrase(phrases, spelt, index)
+            phrase = _phrase(phrases, spelt, index) if spelt[index] in phrases else None
             if phrase is not None:
                 following = _phrase(phrases, spelt, index + 1)
                 # Of two that overlap, the longer one ("is [out of hospital]").

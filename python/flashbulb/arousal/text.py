@@ -85,7 +85,9 @@ TOKEN = re.compile(
     # A compound whose prefix turns the word around ("de-escalation") is one unknown word.
     r"|(?P<word>(?:(?:de|non|anti|un|ex|re|pre|mid)-)?"
     r"[a-z_\u00df-\u1fff][a-z0-9_\u00df-\u1fff]*(?:'[a-z]+)*)"
-    r"|(?P<number>\d+(?:[.,:]\d+)*[a-z]*)"
+    # The stop of a German ordinal ("14. März") ends no sentence either.
+    r"|(?P<number>\d{1,2}\.(?=\s(?:jan|feb|marz|apr|mai|jun|jul|aug|sep|okt|nov|dez))"
+    r"|\d+(?:[.,:]\d+)*[a-z]*)"
     # A stop between letters ("java.lang") ends no sentence.
     r"|(?P<stop>\.(?=[\s\"')\]]|$)|[!?。…])"
     r'|(?P<mark>[,;:"\'()=\[\]{}、—–|<>\n])'
