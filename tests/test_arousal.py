@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from flashbulb.arousal import MAX_CHARACTERS, ArousalDetector, ArousalResult, RuleSet
+from flashbulb.arousal.lexicon import inflect
 from flashbulb.policy import Policy
 
 HERE = Path(__file__).parent
@@ -94,6 +95,21 @@ def test_held_out_texts() -> None:
     assert false_alarms <= 5
 
 
+@pytest.mark.parametrize(
+    ("batch", "floor", "allowed"),
+    [(1, 0.93, 1), (2, 0.92, 3), (3, 0.93, 1), (4, 0.75, 1)],
+)
+def test_blind_batches(batch: int, floor: float, allowed: int) -> None:
+    """Texts in new settings, a third not English, written before their scores were seen.
+
+    At first sight F1 was 0.76, 0.68, 0.74 and 0.78; the causes of the misses of the first three
+    batches were repaired, the words of the fourth were not touched.
+    """
+    f1, false_alarms = f1_and_false_alarms(read(HERE / "data" / f"arousal_blind{batch}.tsv"))
+    assert f1 >= floor
+    assert false_alarms <= allowed
+
+
 def test_handed_cases() -> None:
     path = SHARED.parent / "cases" / "arousal.tsv"
     if not path.exists():
@@ -126,6 +142,9 @@ def test_handed_cases() -> None:
         ("DEBUG payment service is down", "quiet_log"),
         ("My wife had a heart attack years ago.", "past"),
         ("The database is offline for planned maintenance.", "planned"),
+        ("It looked like a burglar, but it was only the wind.", "negated"),
+        ("Fausse alerte, la fumée venait du four.", "negated"),
+        ("昨日の停電でけが人は出ていません。", "negated"),
     ],
 )
 def test_scope_is_named_and_lowers(text: str, scope: str) -> None:
@@ -145,6 +164,11 @@ def test_scope_is_named_and_lowers(text: str, scope: str) -> None:
         "Nobody can log in.",
         "The server isn't responding.",
         "The ransom note says all our files are encrypted.",
+        "False alarm in the east wing, yet in the west wing a patient is unconscious.",
+        "Das Tor der Feuerwache öffnet sich nicht, die Bremsen greifen nicht.",
+        "Les données des patients ont été volées.",
+        "Han robado las historias clínicas.",
+        "Die Bremse des Schulbusses reagiert seit dem 3. März nicht.",
     ],
 )
 def test_scope_ends_where_it_should(text: str) -> None:
@@ -324,10 +348,26 @@ def test_bad_rule_files_are_refused(change: tuple[str, str], message: str, tmp_p
         ArousalDetector(path)
 
 
+@pytest.mark.parametrize(
+    ("entry", "language", "some"),
+    [
+        ("crash*", "en", {"crash", "crashes", "crashed", "crashing"}),
+        ("mot+ de passe", "fr", {"mot de passe", "mots de passe"}),
+        ("vole~", "fr", {"vole", "volee", "voles", "volees"}),
+        ("robad~", "es", {"robado", "robada", "robados", "robadas"}),
+        ("losch*", "de", {"loscht", "loschte", "geloscht", "geloschten"}),
+        ("offline", "de", {"offline"}),
+    ],
+)
+def test_inflection(entry: str, language: str, some: set[str]) -> None:
+    assert some <= set(inflect(entry, language))
+
+
 def test_no_rule_names_a_case() -> None:
     """No word list holds a whole case: rules must generalise."""
     cases = [row["text"] for row in read(HERE / "data" / "arousal_own.tsv")]
-    cases += [row["text"] for row in read(HERE / "data" / "arousal_heldout.tsv")]
+    for name in ("heldout", "blind1", "blind2", "blind3", "blind4"):
+        cases += [row["text"] for row in read(HERE / "data" / f"arousal_{name}.tsv")]
     lexicon = RuleSet.default().lexicons[0]
     entries = {
         f"{first} {second} {' '.join(tail)}".strip()

@@ -21,8 +21,7 @@ STEERING_TOLERANCE = 0.05
 
 def _texts() -> list[str]:
     texts = []
-    for name in ("arousal_own.tsv", "arousal_heldout.tsv"):
-        path = Path(__file__).parent / "data" / name
+    for path in sorted((Path(__file__).parent / "data").glob("arousal_*.tsv")):
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             texts += [row["text"] for row in rows]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -229,15 +229,28 @@ class RuleSet:
                             entries[form] = entries.get(form, 0) | bit
         able, fault = self.classes.get("able", 0), self.classes.get("fault", 0)
         denies = self.classes.get("negator", 0) | self.classes.get("cannot", 0)
-        for entry, classes in entries.items():
+        own = dict(entries)
+        for entry, classes in own.items():
             if " " in entry and not classes & self._whole:
                 words = entry.split()
-                for word in words:
-                    entries[entry] |= entries.get(word, 0) & self._inherited
+                parts = list(_parts(words))
+                if any(own.get(part, 0) & self._whole for part in parts if " " in part):
+                    # "are open to everyone" holds a phrase of its own meaning: words only.
+                    parts = words
+                for part in parts:
+                    entries[entry] |= own.get(part, 0) & self._inherited
                 # "isn't responding" stands for itself, and is a fault all the same.
-                if entries.get(words[0], 0) & denies and entries.get(words[-1], 0) & able:
+                if own.get(words[0], 0) & denies and own.get(words[-1], 0) & able:
                     entries[entry] |= fault
         return entries
+
+
+def _parts(words: list[str]) -> Iterator[str]:
+    """The words and shorter phrases that a phrase is made of."""
+    for first in range(len(words)):
+        for last in range(first + 1, len(words) + 1):
+            if last - first < len(words):
+                yield " ".join(words[first:last])
 
 
 def _unit(value: object, what: str) -> float:

@@ -15,7 +15,7 @@ MAX_SENTENCE_TOKENS = 64
 """A longer sentence is cut: this bounds the work per token, and so the time per text."""
 
 _VERB_REACH = 3
-"""Tokens from "not" to its verb; from "nobody" it may be ``_FAULT_REACH``."""
+"""Tokens from "not" to its verb; from "nobody", or to a German "nicht", ``_FAULT_REACH``."""
 _FAULT_REACH = 6
 
 _CLAUSE_MARKS = frozenset(",;:()—–|\n、[]{}<>")
@@ -297,7 +297,7 @@ def _derive_faults(sentence: Sentence, rules: RuleSet) -> None:
     for index, own in enumerate(classes):
         if own & verb_second:
             # German: "das Tor öffnet sich nicht".
-            for after in range(index + 1, min(index + 1 + _VERB_REACH, len(classes))):
+            for after in range(index + 1, min(index + 1 + _FAULT_REACH, len(classes))):
                 if clauses[after] != clauses[index]:
                     break
                 if classes[after] & negator:
