@@ -162,6 +162,10 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
             if kind == "word":
                 sentence.known += known is not None
                 sentence.unknown += known is None
+        if kind == "number" and not classes and not sentence.classes:
+            # "2025-01-01 ERROR ...": the time is not the first word.
+            index += 1
+            continue
         if classes & contrast and not _parenthetical(raw, index, words, rules):
             segment += 1
             clause += 1
