@@ -75,7 +75,7 @@ def test_int8_finds_what_fp32_finds(seed: int, dim: int) -> None:
 def test_the_sketch_comes_by_itself_when_a_store_grows() -> None:
     random = np.random.default_rng(0)
     engine = Engine(8)
-    engine.add(random.normal(size=(1000, 8)), now=NOW)
+    engine.add(random.normal(size=(500, 8)), now=NOW)
     assert engine.path == "fp32"
     engine.add(random.normal(size=(9000, 8)), now=NOW)
     assert engine.path == "int8"

@@ -113,6 +113,7 @@ void select_inner_products(benchmark::State& state) {
     set_rates(state, count, dim * sizeof(float));
 }
 
+template <bool Sketched>
 void search(benchmark::State& state) {
     const auto count = static_cast<std::size_t>(state.range(0));
     // A view is of storage that its owner may change; a search only reads it.
@@ -124,8 +125,25 @@ void search(benchmark::State& state) {
     request.query_count = 1;
     request.k = 10;
     request.now = now;
+    Int8Sketch sketch(dim);
+    if (Sketched) {
+        sketch.extend(view);
+        request.sketch = &sketch;
+    }
     for (auto _ : state) {
         benchmark::DoNotOptimize(flashbulb::search(view, table, request));
+    }
+    set_rates(state, count, Sketched ? sketch.row_bytes() : dim * sizeof(float));
+}
+
+void encode_int8(benchmark::State& state) {
+    constexpr std::size_t count = 10'000;
+    auto* rows = const_cast<float*>(unit_rows(count).data());
+    const VectorView view({{rows, 0, count}}, dim);
+    Int8Sketch sketch(dim);
+    for (auto _ : state) {
+        sketch.truncate(0);
+        sketch.extend(view);
     }
     set_rates(state, count, dim * sizeof(float));
 }
@@ -216,10 +234,12 @@ int main(int argc, char** argv) {
         const std::string level(to_string(each));
         for (const std::int64_t count : row_counts) {
             add("select_inner_products", level, select_inner_products)->Arg(count);
-            add("search", level, search)->Arg(count);
+            add("search", level, search<false>)->Arg(count);
+            add("search_int8", level, search<true>)->Arg(count);
             add("welford_batched", level, welford_batched)->Arg(count);
         }
         add("welford_one_by_one", level, welford_one_by_one);
+        add("encode_int8", level, encode_int8);
         add("bonus", level, bonus);
         add("decay", level, decay);
         add("rows_with_tags", level, rows_with_tags);

@@ -1,5 +1,9 @@
 #include "dispatch.hpp"
 
+#ifdef FLASHBULB_WITH_LEVEL_v3_vnni
+#include <cpuid.h>
+#endif
+
 #include <atomic>
 #include <cstdlib>
 #include <stdexcept>
@@ -18,6 +22,17 @@ struct Level {
     const kernels::KernelTable& (*table)() noexcept;
 };
 
+#ifdef FLASHBULB_WITH_LEVEL_v3_vnni
+// Not by __builtin_cpu_supports, which knows the name only in newer compilers.
+bool has_avx_vnni() {
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1U << 4U)) != 0;
+}
+#endif
+
 bool has_v3() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }
 
 bool has_v4() {
@@ -33,8 +48,8 @@ constexpr Level levels[] = {
     {SimdLevel::v3, "v3", has_v3, kernels::table_v3},
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_v3_vnni
-    {SimdLevel::v3_vnni, "v3_vnni",
-     [] { return has_v3() && __builtin_cpu_supports("avxvnni") != 0; }, kernels::table_v3_vnni},
+    {SimdLevel::v3_vnni, "v3_vnni", [] { return has_v3() && has_avx_vnni(); },
+     kernels::table_v3_vnni},
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_v4
     {SimdLevel::v4, "v4", has_v4, kernels::table_v4},

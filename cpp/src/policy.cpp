@@ -16,6 +16,14 @@ void require_range(const char* name, double value, double low, double high) {
     }
 }
 
+void require_count(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value < low || value > high) {
+        throw std::invalid_argument(std::string(name) + " must be in [" + std::to_string(low) +
+                                    ", " + std::to_string(high) + "], got " +
+                                    std::to_string(value));
+    }
+}
+
 // A narrower ramp would be a step, which the slack of a search cannot follow.
 constexpr double narrowest_ramp = 1e-6;
 
@@ -57,6 +65,19 @@ void Policy::validate() const {
     require_ramp("vividness_ramp_start", vividness_ramp_start, "vividness_ramp_end",
                  vividness_ramp_end);
     require_ramp("recency_ramp_start", recency_ramp_start, "recency_ramp_end", recency_ramp_end);
+    require_range("lexical_weight", lexical_weight, 0, 1);
+    require_range("lexical_saturation", lexical_saturation, tiny, large);
+    require_range("surprise_threshold", surprise_threshold, 0, INFINITY);
+    require_range("surprise_relative_sd_floor", surprise_relative_sd_floor, 0, 1);
+    require_range("surprise_max_salience", surprise_max_salience, 0, 1);
+    require_range("importance_surprise_weight", importance_surprise_weight, 0, 1);
+    require_range("importance_novelty_weight", importance_novelty_weight, 0, 1);
+    require_range("novelty_days", novelty_days, tiny, large);
+    require_range("max_surprise_pin_share", max_surprise_pin_share, 0, 1);
+    require_count("rif_runners_up", rif_runners_up, 0, 10'000);
+    require_count("surprise_min_samples", surprise_min_samples, 2, 1'000'000'000);
+    require_count("surprise_neighbours", surprise_neighbours, 1, 1000);
+    require_count("max_surprise_pins", max_surprise_pins, 0, 1'000'000'000);
 }
 
 double Policy::floor_for(double salience) const noexcept {

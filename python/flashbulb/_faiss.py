@@ -24,9 +24,9 @@ SEGMENT_ROWS = 65_536
 
 UNIT_NORM_TOLERANCE = 1e-5
 
-# Fewer rows lie in the caches, where bytes cost little; without int8 dot products of the processor
+# Fewer rows cost little either way; without int8 dot products of the processor
 # the sketch costs in arithmetic what it saves in bytes.
-_SKETCH_FROM_ROWS = 4096
+_SKETCH_FROM_ROWS = 1024
 _SKETCH_LEVELS = ("v3_vnni", "v4_vnni")
 
 # Subclasses may lay their rows out differently and would pass isinstance.

@@ -45,6 +45,15 @@ constexpr BadField bad_fields[] = {
     {"vividness_ramp_end", &Policy::vividness_ramp_end, -0.5},  // before it starts
     {"recency_ramp_start", &Policy::recency_ramp_start, not_a_number},
     {"recency_ramp_end", &Policy::recency_ramp_end, 1.5},
+    {"lexical_weight", &Policy::lexical_weight, 1.5},
+    {"lexical_saturation", &Policy::lexical_saturation, 0.0},
+    {"surprise_threshold", &Policy::surprise_threshold, not_a_number},
+    {"surprise_relative_sd_floor", &Policy::surprise_relative_sd_floor, -0.1},
+    {"surprise_max_salience", &Policy::surprise_max_salience, 2.0},
+    {"importance_surprise_weight", &Policy::importance_surprise_weight, -1.0},
+    {"importance_novelty_weight", &Policy::importance_novelty_weight, 1.1},
+    {"novelty_days", &Policy::novelty_days, 0.0},
+    {"max_surprise_pin_share", &Policy::max_surprise_pin_share, infinity},
 };
 
 TEST(PolicyTest, DefaultsAreValid) { EXPECT_NO_THROW(Policy{}.validate()); }
@@ -61,6 +70,18 @@ TEST(PolicyTest, RefusesEachBadFieldByName) {
             EXPECT_EQ(std::string(error.what()).rfind(bad.name, 0), 0U) << error.what();
         }
     }
+}
+
+TEST(PolicyTest, RefusesCountsOutOfRange) {
+    const auto refuses = [](auto change) {
+        Policy policy;
+        change(policy);
+        EXPECT_THROW(policy.validate(), std::invalid_argument);
+    };
+    refuses([](Policy& policy) { policy.rif_runners_up = -1; });
+    refuses([](Policy& policy) { policy.surprise_min_samples = 1; });
+    refuses([](Policy& policy) { policy.surprise_neighbours = 0; });
+    refuses([](Policy& policy) { policy.max_surprise_pins = -1; });
 }
 
 TEST(PolicyTest, ARampIsOffOrWideEnoughForTheSlackOfASearch) {
