@@ -1,6 +1,6 @@
 #include "dispatch.hpp"
 
-#ifdef FLASHBULB_WITH_LEVEL_v3_vnni
+#if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
@@ -22,24 +22,26 @@ struct Level {
     const kernels::KernelTable& (*table)() noexcept;
 };
 
-#ifdef FLASHBULB_WITH_LEVEL_v3_vnni
+#if defined(__x86_64__)
 // Not by __builtin_cpu_supports, which knows the name only in newer compilers.
-bool has_avx_vnni() {
+[[maybe_unused]] bool has_avx_vnni() {
     unsigned eax = 0;
     unsigned ebx = 0;
     unsigned ecx = 0;
     unsigned edx = 0;
     return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1U << 4U)) != 0;
 }
-#endif
 
-bool has_v3() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }
+[[maybe_unused]] bool has_v3() {
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+}
 
-bool has_v4() {
+[[maybe_unused]] bool has_v4() {
     return has_v3() && __builtin_cpu_supports("avx512f") != 0 &&
            __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
            __builtin_cpu_supports("avx512vl") != 0;
 }
+#endif
 
 // Lowest first. A level that was not compiled in is absent.
 constexpr Level levels[] = {
