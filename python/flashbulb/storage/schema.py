@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from flashbulb.errors import CorruptStore
+from flashbulb.storage.translation import translated
 
 __all__ = ["VERSION", "check_file", "prepare"]
 
@@ -98,8 +100,10 @@ CREATE INDEX occurrences_by_time ON occurrences (namespace, time);
 """
 
 
-def check_file(path: str) -> None:
+def check_file(path: str, timeout: float) -> None:
     """Refuse what is not a store, or a newer one, before anything is opened for writing.
+
+    `timeout` is how many seconds to wait for another program that holds the file.
 
     Raises
     ------
@@ -122,12 +126,28 @@ def check_file(path: str) -> None:
         return
     if size < _SMALLEST_DATABASE:  # SQLite would take it for an empty one
         raise CorruptStore(f"{path} is not a Flashbulb store: it has only {size} bytes")
-    # Immutable: nothing is written beside the file either, and a log is left alone.
-    connection = sqlite3.connect(f"{Path(path).as_uri()}?immutable=1", uri=True)
-    try:
+    if not _is_database(path):
+        raise CorruptStore(f"{path} is not a Flashbulb store, nor any SQLite database")
+    # Without a log the file says all, and immutable means that nothing appears beside it. (So too
+    # beside a rollback journal: a store has none but before there is anything in it.) With a log
+    # only both together say what is there; a connection that only reads moves nothing.
+    mode = "mode=ro" if os.path.exists(path + "-wal") else "immutable=1"
+    with translated(path), closing(_connect(path, mode, timeout)) as connection:
         _check_header(connection, path)
-    finally:
-        connection.close()
+
+
+def _is_database(path: str) -> bool:
+    """Whether the file itself begins like one: SQLite would take the first page from a log."""
+    with closing(_connect(path, "immutable=1", 0.0)) as connection:
+        try:
+            connection.execute("PRAGMA application_id").fetchone()
+        except sqlite3.DatabaseError as error:
+            return "not a database" not in str(error)
+    return True
+
+
+def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
+    return sqlite3.connect(f"{Path(path).as_uri()}?{mode}", uri=True, timeout=timeout)
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> bool:
@@ -142,12 +162,9 @@ def prepare(connection: sqlite3.Connection, path: str) -> bool:
 
 
 def _check_header(connection: sqlite3.Connection, path: str) -> bool:
-    try:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise CorruptStore(f"{path} is not a Flashbulb store: {error}") from error
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == version == objects == 0:
         return True  # new, or its creation was interrupted
     if application != _APPLICATION_ID:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from flashbulb.errors import CorruptStore, StoreLocked
 from flashbulb.storage import schema
+from flashbulb.storage.translation import translated
 
 __all__ = ["TRACE_COLUMNS", "Database", "Loaded", "Row"]
 
@@ -93,14 +94,15 @@ class Database:
 
     def __init__(self, path: str, durability: Durability, timeout: float) -> None:
         self.path = path
+        wait = min(timeout, 1e6)
         if path != ":memory:":
-            schema.check_file(path)
+            schema.check_file(path, wait)
         self._connection = sqlite3.connect(
-            path, timeout=min(timeout, 1e6), isolation_level=None, check_same_thread=False
+            path, timeout=wait, isolation_level=None, check_same_thread=False
         )
         _open.add(self)
         try:
-            with self._translated():
+            with translated(self.path):
                 self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 self._connection.execute(
                     f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}"
@@ -112,25 +114,8 @@ class Database:
             self._connection.close()
             raise
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Say in this package's words what SQLite found wrong with the file."""
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            message = str(error)
-            if any(sign in message for sign in ("malformed", "not a database", "decode to UTF-8")):
-                raise CorruptStore(f"{self.path} is damaged: {message}") from error
-            if "no such table" in message or "no such column" in message:
-                raise CorruptStore(f"{self.path} lacks a part of a store: {message}") from error
-            if "locked" in message or "busy" in message:
-                raise StoreLocked(
-                    f"another program holds the database {self.path}: {message}"
-                ) from error
-            raise
-
     def _all(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with self._translated():
+        with translated(self.path):
             return self._connection.execute(sql, parameters).fetchall()
 
     def _each_of(self, sql: str, ids: Sequence[int]) -> Iterator[Any]:
@@ -152,7 +137,7 @@ class Database:
             raise
 
     def close(self) -> None:
-        with self._translated():
+        with translated(self.path):
             self._connection.close()
 
     # Meta and namespaces
@@ -197,7 +182,7 @@ class Database:
         )
 
     def set_last_seen(self, namespace: int, times: Mapping[str, float]) -> None:
-        with self._translated():
+        with translated(self.path):
             self._connection.executemany(
                 "INSERT OR REPLACE INTO last_seen VALUES (?, ?, ?)",
                 ((namespace, tag, time) for tag, time in times.items()),
@@ -217,7 +202,7 @@ class Database:
     ) -> None:
         """The traces and vectors (n, d) of rows that were inserted."""
         stored = np.ascontiguousarray(vectors, dtype="<f4")
-        with self._translated():
+        with translated(self.path):
             self._connection.executemany(
                 f"INSERT INTO traces (id, {_TRACE}) VALUES (?, {_TRACE_MARKS})",
                 (
@@ -232,7 +217,7 @@ class Database:
 
     def update_traces(self, ids: NDArray[np.int64], traces: Mapping[str, NDArray[Any]]) -> None:
         assignments = ", ".join(f"{name} = ?" for name in TRACE_COLUMNS)
-        with self._translated():
+        with translated(self.path):
             self._connection.executemany(
                 f"UPDATE traces SET {assignments} WHERE id = ?",
                 zip(*_columns(traces), ids.tolist(), strict=True),
@@ -313,7 +298,7 @@ class Database:
         )
 
     def texts(self, namespace: int) -> Iterator[tuple[int, str]]:
-        with self._translated():
+        with translated(self.path):
             yield from self._connection.execute(
                 "SELECT id, text FROM memories WHERE namespace = ? ORDER BY id", (namespace,)
             )
@@ -336,7 +321,7 @@ class Database:
         traces = {name: np.empty(count, dtype=kind) for name, kind in TRACE_COLUMNS.items()}
         vectors = np.empty((count, dim), dtype=np.float32)
         strengths: list[tuple[Any, ...]] = []
-        with self._translated():
+        with translated(self.path):
             for i, (id, time, names, vector, *values) in enumerate(
                 self._connection.execute(
                     f"SELECT memories.id, created, tags, vector, {_TRACE} FROM memories "
