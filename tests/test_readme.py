@@ -44,7 +44,7 @@ def demo_parts() -> dict[str, str]:
     )
     out = "\n".join(line.rstrip() for line in done.stdout.splitlines())
     question = out[out.index("score = ") : out.index("\n2. ")]
-    curves = out[out.index("Effective vividness of") : out.index("A promised answer comes first")]
+    curves = out[out.index("Effective vividness of") : out.index("A right answer comes first")]
     return {"question 1": question.strip() + "\n", "curves": curves.strip() + "\n"}
 
 

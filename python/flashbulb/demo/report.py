@@ -57,7 +57,7 @@ def _legend(ascii_only: bool) -> Text:
         legend.append_text(stacked_bar(one, 1.0, 2, ascii_only=ascii_only))
         legend.append(f" {name} + " if i + 1 < len(names) else f" {name}    ")
     legend.append(_tick(ascii_only), "bold green")
-    legend.append(" promised")
+    legend.append(" right answer")
     return legend
 
 
@@ -167,14 +167,14 @@ def _verdict(demo: Demo) -> Text:
     right = sum(answer.passed for answer in demo.answers)
     plain = sum(answer.best_plain.rank == 1 for answer in demo.answers)
     return Text(
-        f"A promised answer comes first for {right} of {len(demo.answers)} questions; "
+        f"A right answer comes first for {right} of {len(demo.answers)} questions; "
         f"by plain similarity for {plain}.   {demo.seconds:.1f} s",
         style="bold",
     )
 
 
 def show_check(console: Console, demo: Demo) -> None:
-    """One line for each question: where the best promised answer stands."""
+    """One line for each question: where the best right answer stands."""
     table = Table(box=box.SIMPLE_HEAD)
     widest = max(len(answer.flashbulb[0].key) for answer in demo.answers)
     table.add_column("", width=4)
@@ -184,9 +184,10 @@ def show_check(console: Console, demo: Demo) -> None:
     table.add_column("plain", justify="right", width=5)
     table.add_column("margin", justify="right", width=6)
     for answer in demo.answers:
-        style = "green" if answer.passed else "bold red"
+        mark = "ok" if answer.passed else "FAIL" if answer.promised else "miss"
+        style = {"ok": "green", "FAIL": "bold red", "miss": "yellow"}[mark]
         table.add_row(
-            Text("ok" if answer.passed else "FAIL", style=style),
+            Text(mark, style=style),
             Text(answer.question.text),
             Text(answer.flashbulb[0].key),
             str(answer.best.rank),
@@ -195,8 +196,9 @@ def show_check(console: Console, demo: Demo) -> None:
         )
     console.print(table)
     console.print(
-        "first: key of the memory that came first; rank and plain: where the best promised answer "
-        "stands, by score and by cosine; margin: its score less that of the best other memory"
+        "first: key of the memory that came first; rank and plain: where the best right answer "
+        "stands, by score and by cosine; margin: its score less that of the best other memory; "
+        "miss: a right answer is not first, and the README does not promise it"
     )
     console.print(_verdict(demo))
 
@@ -212,6 +214,7 @@ def to_json(demo: Demo, *, top: int) -> dict[str, Any]:
                 "kind": answer.question.kind,
                 "expect": list(answer.question.expect),
                 "passed": answer.passed,
+                "promised": answer.promised,
                 "rank": answer.best.rank,
                 "rank_plain": answer.best_plain.rank,
                 "margin": answer.margin,
