@@ -57,7 +57,7 @@ def _legend(ascii_only: bool) -> Text:
         legend.append_text(stacked_bar(one, 1.0, 2, ascii_only=ascii_only))
         legend.append(f" {name} + " if i + 1 < len(names) else f" {name}    ")
     legend.append(_tick(ascii_only), "bold green")
-    legend.append(" right answer")
+    legend.append(" right")
     return legend
 
 
