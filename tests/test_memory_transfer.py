@@ -308,6 +308,7 @@ def test_an_export_never_touches_the_store_itself(tmp_path: Path) -> None:
                 with pytest.raises(ValueError, match="of the open store itself"):
                     call(tmp_path / name)
         assert len(memory) == 1
+    link.unlink()
     with Memory(store) as memory:
         assert len(memory) == 1
 

@@ -125,7 +125,7 @@ def test_a_file_that_is_no_store_is_refused_untouched(store: Path, content: byte
     with pytest.raises(CorruptStore, match=r"agent\.db"):
         Memory(store)
     assert store.read_bytes() == content
-    assert {path.name for path in store.parent.iterdir()} <= {"agent.db", "agent.db.lock"}
+    assert {path.name for path in store.parent.iterdir()} == {"agent.db"}
 
 
 def test_a_database_of_another_program_is_refused_untouched(store: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_newer_store_is_refused_untouched(store: Path) -> None:
     with pytest.raises(CorruptStore, match=f"needs version {schema.VERSION + 1}"):
         Memory(store)
     assert store.read_bytes() == content
-    assert {path.name for path in store.parent.iterdir()} == {"agent.db", "agent.db.lock"}
+    assert {path.name for path in store.parent.iterdir()} == {"agent.db"}
 
 
 def test_an_empty_file_becomes_a_store(store: Path) -> None:

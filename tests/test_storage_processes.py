@@ -112,6 +112,53 @@ def test_many_processes_race_to_create_a_store(store: Path) -> None:
         assert {record.id for record in memory.list()} == {1, 2, 3, 4}
 
 
+def test_processes_that_open_and_close_in_turn_lose_nothing(store: Path) -> None:
+    """The lock file goes with its holder, and others wait for it meanwhile."""
+    program = """
+        import sys
+        from flashbulb import Memory
+        for n in range(30):
+            with Memory(sys.argv[1], timeout=120, durability="normal") as memory:
+                print(memory.remember(f"from {sys.argv[2]}: {n}").id)
+    """
+    racers = [run(program, store, n) for n in range(3)]
+    printed = [racer.communicate()[0] for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * 3
+    assert sorted(int(id) for lines in printed for id in lines.split()) == list(range(1, 91))
+    with Memory(store) as memory:
+        assert len(memory) == 90
+    assert list(store.parent.iterdir()) == [store]
+
+
+def test_a_file_with_two_names_is_refused_under_both(store: Path) -> None:
+    link = store.with_name("link.db")
+    with Memory(store) as memory:
+        memory.remember("x")
+        link.hardlink_to(store)
+        with pytest.raises(StoreLocked):
+            Memory(link)
+        memory.remember("y")
+    for path in (store, link):
+        with pytest.raises(StoreLocked, match="2 names"):
+            Memory(path)
+    store.unlink()
+    with Memory(link) as memory:
+        assert len(memory) == 2
+
+
+def test_one_file_is_open_once_whatever_it_is_called_by_then(store: Path) -> None:
+    moved = store.with_name("moved.db")
+    with Memory(store) as memory:
+        memory.remember("x")
+        store.rename(moved)
+        with pytest.raises(StoreLocked, match="already open in this process"):
+            Memory(moved)
+        moved.rename(store)
+        memory.remember("y")
+    with Memory(store) as memory:
+        assert len(memory) == 2
+
+
 # Fork
 
 
@@ -147,9 +194,11 @@ def test_a_forked_child_is_refused_and_does_no_harm(store: Path) -> None:
             ):
                 with pytest.raises(StoreForked):
                     call()
-            with pytest.raises(StoreLocked):
+            with pytest.raises(StoreForked, match="spawn"):
                 Memory(store, timeout=0)
             memory.close()
+            with pytest.raises(StoreForked, match="spawn"):
+                Memory(store, timeout=0)
             return 7
 
         assert in_child(child) == 7
@@ -158,6 +207,57 @@ def test_a_forked_child_is_refused_and_does_no_harm(store: Path) -> None:
         assert (store.parent / "agent.db-wal").stat().st_size > 0
     with Memory(store) as memory:
         assert len(memory) == 2
+
+
+@pytest.mark.parametrize("parent", ["stays open", "closes", "writes and closes"])
+def test_a_child_forked_while_a_store_is_open_never_opens_it(store: Path, parent: str) -> None:
+    """Whatever the parent does afterwards; another store is the child's to use."""
+    program = """
+        import os, sys
+        from flashbulb import Memory, StoreForked
+        memory = Memory(sys.argv[1])
+        memory.remember("the parent's")
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.read(read, 1)
+            for name in (sys.argv[1], sys.argv[1] + "/../agent.db"):
+                try:
+                    Memory(os.path.normpath(name), timeout=0).remember("the child's")
+                except StoreForked:
+                    pass
+                else:
+                    os._exit(1)
+            with Memory(sys.argv[1] + ".other") as other:
+                other.remember("the child's")
+            grandchild = os.fork()
+            if grandchild == 0:
+                try:
+                    Memory(sys.argv[1], timeout=0)
+                except StoreForked:
+                    os._exit(7)
+                os._exit(1)
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+        if "writes" in sys.argv[2]:
+            memory.remember_many([f"parent's {n}" for n in range(50)])
+        if "closes" in sys.argv[2]:
+            memory.close()
+        os.write(write, b"x")
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with Memory(sys.argv[1] + ".other") as other:  # the parent never had it
+            assert len(other) == 1
+        if "closes" in sys.argv[2]:
+            with Memory(sys.argv[1]) as again:
+                again.remember("the parent's, again")
+        sys.exit(code)
+    """
+    process = run(program, store, parent)
+    process.communicate()
+    assert process.returncode == 7
+    with Memory(store) as memory:
+        texts = [record.text for record in memory.list()]
+    assert "the parent's" in texts
+    assert "the child's" not in texts
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

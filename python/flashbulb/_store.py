@@ -26,6 +26,7 @@ from flashbulb.errors import CorruptStore, EmbedderMismatch, StoreClosed, StoreF
 from flashbulb.lexical import LexicalIndex
 from flashbulb.policy import Policy
 from flashbulb.storage.lock import WriterLock
+from flashbulb.storage.schema import check_path
 from flashbulb.storage.sqlite import Database, Durability
 from flashbulb.surprise import SurpriseDetector, SurpriseMode
 
@@ -93,10 +94,13 @@ class Store:
         self._flushed = time.monotonic()
         with contextlib.ExitStack() as cleanup:
             if self.path != ":memory:":
+                check_path(self.path)
                 writer = WriterLock(self.path, timeout)
                 cleanup.callback(writer.release)
             self.database = Database(self.path, durability, timeout)
             cleanup.callback(self.database.close)
+            if self.path != ":memory:":
+                writer.created()
             self.policy = self._settle(policy, now)
             self.next_id = self.database.next_id()
             self._cleanup = cleanup.pop_all()
@@ -144,8 +148,8 @@ class Store:
         """Hold the store's lock, if the store is open and this is the process that opened it."""
         if os.getpid() != self._pid:  # first of all: a lock copied by fork may never be free
             raise StoreForked(
-                f"the store {self.path} was opened in process {self._pid}, before a fork; "
-                "open it in the process that uses it"
+                f"the store {self.path} was opened in process {self._pid}, before a fork; open it "
+                "in a new program, such as a worker that multiprocessing starts by 'spawn'"
             )
         with self._lock:
             if self._closed:

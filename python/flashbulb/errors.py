@@ -19,7 +19,10 @@ class FlashbulbError(Exception):
 
 
 class StoreLocked(FlashbulbError):
-    """Another process or another open ``Memory`` holds the store's writer lock."""
+    """Another process or another open ``Memory`` holds the store's writer lock.
+
+    Or no lock can hold: the file has a second name, a hard link, under which others may open it.
+    """
 
 
 class StoreClosed(FlashbulbError):
@@ -27,7 +30,11 @@ class StoreClosed(FlashbulbError):
 
 
 class StoreForked(FlashbulbError):
-    """The store or engine was opened in another process, before a ``fork``."""
+    """The store or engine was opened in another process, before a ``fork``.
+
+    A forked child cannot open the same file either: a new program can (`spawn`, not `fork`, in
+    ``multiprocessing``).
+    """
 
 
 class CorruptStore(FlashbulbError):

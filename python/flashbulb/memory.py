@@ -54,7 +54,7 @@ class Memory:
 
     Times are aware datetimes or seconds since 1970-01-01 UTC; `now` of a call is by default what
     the clock says. Safe to use from several threads; the embedder and the detector are called
-    without any lock. A forked child must open a store of its own.
+    without any lock. A forked child can use other stores, but not one that was open at the fork.
 
     Parameters
     ----------
@@ -86,7 +86,10 @@ class Memory:
     Raises
     ------
     StoreLocked
-        If the store is open elsewhere: one process, one ``Memory`` may have it open.
+        If the store is open elsewhere: one process, one ``Memory`` may have it open. Or if its
+        file has a second name (a hard link), under which others could open it.
+    StoreForked
+        If the file was open in the process that this one was forked from.
     EmbedderMismatch
         If the store was written with another embedder.
     CorruptStore

@@ -1,7 +1,7 @@
 """One writer per store, held by ``flock`` on a file of its own.
 
 The lock is of the kernel: it goes with the process, however that ends, and never needs repair by
-hand. The database file itself is not touched here: closing any descriptor of it would drop the
+hand. The database file itself is not opened here: closing any descriptor of it would drop the
 locks that SQLite holds in this process.
 """
 
@@ -13,14 +13,18 @@ import fcntl
 import os
 import threading
 import time
+from typing import TypeAlias
 
-from flashbulb.errors import StoreLocked
+from flashbulb.errors import StoreForked, StoreLocked
 
 __all__ = ["WriterLock"]
 
 _POLL_SECONDS = 0.02
+_Identity: TypeAlias = "tuple[int, int]"  # device and inode: a file may have several names
+
 _guard = threading.RLock()  # a collected Memory may give its lock back at any moment
 _held: dict[str, WriterLock] = {}  # by real path, in this process
+_inherited: set[_Identity] = set()  # what was open when this process was forked
 
 
 class WriterLock:
@@ -29,58 +33,107 @@ class WriterLock:
     Raises
     ------
     StoreLocked
-        At once if this process holds it, else after `timeout` seconds.
+        At once if this process holds it or the file has a second name, else after `timeout`
+        seconds.
+    StoreForked
+        If the file was open in the process that this one was forked from. SQLite remembers per
+        process which locks it has on a file; a child believes in those of its parent.
     """
 
     def __init__(self, path: str, timeout: float) -> None:
         self._path = path
-        with _guard:
-            if path in _held:
-                raise StoreLocked(
-                    f"{path} is already open in this process; share that Memory, or close it first"
-                )
-            _held[path] = self
         self._file = -1
+        self._owns = False
+        self._identity = self._identify()
+        with _guard:
+            if self._identity in _inherited:
+                raise StoreForked(
+                    f"{path} was open in the process that this one was forked from, and SQLite "
+                    "cannot open it a second time here; open it in a new program, such as a worker "
+                    "that multiprocessing starts by 'spawn' (other stores can be opened)"
+                )
+            for lock in _held.values():
+                same = self._identity is not None and lock._identity == self._identity
+                if same or lock._path == path:
+                    raise StoreLocked(
+                        f"{path} is already open in this process; share that Memory, "
+                        "or close it first"
+                    )
+            _held[path] = self
         try:
-            self._file = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             self._wait(timeout)
         except BaseException:
             self.release()
             raise
 
+    def created(self) -> None:
+        """Look at the store's file again: it is there now."""
+        self._identity = self._identify()
+
+    def _identify(self) -> _Identity | None:
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        if status.st_nlink > 1:
+            raise StoreLocked(
+                f"{self._path} has {status.st_nlink} names (hard links), and a lock on one does "
+                "not hold off who uses another; remove all but one, or copy the file"
+            )
+        return status.st_dev, status.st_ino
+
     def _wait(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while True:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                    raise
-            else:
-                # Only for the message that a second process gets.
-                with contextlib.suppress(OSError):
-                    os.truncate(self._file, 0)
-                    os.pwrite(self._file, str(os.getpid()).encode(), 0)
-                return
-            if time.monotonic() >= deadline:
+            self._file = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if self._try():
+                if self._is_current():
+                    break
+            elif time.monotonic() >= deadline:
                 holder = os.pread(self._file, 20, 0).decode("ascii", "replace") or "unknown"
                 raise StoreLocked(
                     f"{self._path} is open for writing in another process (pid {holder}); "
                     f"waited {timeout:g} s"
                 )
-            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+            else:
+                time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+            os.close(self._file)
+            self._file = -1
+        self._owns = True
+        # Only for the message that a second process gets.
+        with contextlib.suppress(OSError):
+            os.truncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+            return False
+        return True
+
+    def _is_current(self) -> bool:
+        """Whether the locked file is the one that others find: a holder removes it at its end."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._file), os.stat(self._path + ".lock"))
+        return False
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Give the lock back and remove its file; a second call does nothing."""
         with _guard:
             if _held.get(self._path) is self:
                 del _held[self._path]
         if self._file >= 0:
+            if self._owns:  # and while it is locked: it is nobody else's yet
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path + ".lock")
             # Explicitly: a forked child may share this open file description.
             with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
-            self._file = -1
+            self._file, self._owns = -1, False
 
 
 def _forget_in_child() -> None:
@@ -88,6 +141,12 @@ def _forget_in_child() -> None:
     global _guard
     _guard = threading.RLock()
     for lock in _held.values():
+        identity = lock._identity
+        if identity is None:  # about to be created
+            with contextlib.suppress(OSError, StoreLocked):
+                identity = lock._identify()
+        if identity is not None:
+            _inherited.add(identity)
         if lock._file >= 0:
             os.close(lock._file)
             lock._file = -1

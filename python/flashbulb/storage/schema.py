@@ -10,7 +10,7 @@ from pathlib import Path
 from flashbulb.errors import CorruptStore
 from flashbulb.storage.translation import translated
 
-__all__ = ["VERSION", "check_file", "prepare"]
+__all__ = ["VERSION", "check_file", "check_path", "prepare"]
 
 VERSION = 1
 _SMALLEST_DATABASE = 512  # one page of the smallest size
@@ -100,6 +100,24 @@ CREATE INDEX occurrences_by_time ON occurrences (namespace, time);
 """
 
 
+def check_path(path: str) -> None:
+    """Refuse a path that cannot hold a store; nothing is opened or created.
+
+    Raises
+    ------
+    IsADirectoryError, PermissionError, FileNotFoundError
+        What is there is a directory or not ours to write; or the folder is missing.
+    """
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"a store must be a file, {path} is a directory")
+    if not os.path.exists(path):
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(f"no folder {folder} for the store {path}")
+    elif not os.access(path, os.R_OK | os.W_OK):
+        raise PermissionError(f"the store {path} must be readable and writable")
+
+
 def check_file(path: str, timeout: float) -> None:
     """Refuse what is not a store, or a newer one, before anything is opened for writing.
 
@@ -109,18 +127,9 @@ def check_file(path: str, timeout: float) -> None:
     ------
     CorruptStore
         If the file is no SQLite database, another program's, or of a newer version.
-    IsADirectoryError, PermissionError, FileNotFoundError
-        If the path cannot hold a store.
     """
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"a store must be a file, {path} is a directory")
     if not os.path.exists(path):
-        folder = os.path.dirname(path)
-        if not os.path.isdir(folder):
-            raise FileNotFoundError(f"no folder {folder} for the store {path}")
         return
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise PermissionError(f"the store {path} must be readable and writable")
     size = os.path.getsize(path)
     if size == 0:
         return
