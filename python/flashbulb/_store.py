@@ -89,6 +89,7 @@ class Store:
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._closed = False
+        self._interrupted = False
         self._spaces: dict[str, Space] = {}
         self._recalls = 0
         self._flushed = time.monotonic()
@@ -145,7 +146,11 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the store's lock, if the store is open and this is the process that opened it."""
+        """Hold the store's lock, if the store is open and this is the process that opened it.
+
+        What is no ``Exception``, Ctrl-C above all, comes at an unknown place: only the record is
+        sure then, and the next to come reads everything from it.
+        """
         if os.getpid() != self._pid:  # first of all: a lock copied by fork may never be free
             raise StoreForked(
                 f"the store {self.path} was opened in process {self._pid}, before a fork; open it "
@@ -154,7 +159,24 @@ class Store:
         with self._lock:
             if self._closed:
                 raise StoreClosed(f"the store {self.path} is closed")
-            yield
+            if self._interrupted:
+                self._recover()
+            try:
+                yield
+            except Exception:
+                raise
+            except BaseException:
+                self._interrupted = True
+                raise
+
+    def _recover(self) -> None:
+        """Let go of everything in RAM; what recalls have changed is saved, if it can be."""
+        self.database.roll_back()
+        with contextlib.suppress(Exception):
+            self.flush()
+        self._spaces.clear()
+        self.next_id = max(self.next_id, self.database.next_id())
+        self._interrupted = False
 
     def close(self) -> None:
         """Write what recalls have changed and let the file go. In a forked child: nothing."""

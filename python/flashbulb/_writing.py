@@ -62,9 +62,6 @@ def store_drafts(
         else:
             space.engine.remove(np.arange(first, store.next_id))
         raise
-    except BaseException:  # interrupted at an unknown place: only the record is sure
-        store.discard(space)
-        raise
     return ids
 
 

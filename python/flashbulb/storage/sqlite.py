@@ -127,14 +127,21 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All statements inside take effect together and durably, or not at all."""
-        self._all("BEGIN IMMEDIATE")
+        self.roll_back()
         try:
+            self._all("BEGIN IMMEDIATE")
             yield
             self._all("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        except GeneratorExit:  # dropped by an interrupt, who knows when: another may have begun
             raise
+        except BaseException:
+            self.roll_back()
+            raise
+
+    def roll_back(self) -> None:
+        """Undo what an error or interrupt left open, if anything."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         with translated(self.path):
