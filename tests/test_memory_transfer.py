@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flashbulb import EmbedderMismatch, Memory, Policy
+from flashbulb import EmbedderMismatch, FlashbulbError, Memory, Policy
 
 
 @pytest.fixture
@@ -331,3 +331,101 @@ def test_a_failed_export_keeps_the_older_one(tmp_path: Path, monkeypatch: Any) -
     assert list(tmp_path.iterdir()) == [file]
     with Memory(":memory:") as memory, pytest.raises(FileNotFoundError):
         memory.import_(tmp_path / "none.jsonl")
+
+
+# Whatever an export writes, an import takes
+
+
+def taken(memory: Memory, file: Path) -> None:
+    """The export of this memory is imported, and says the same again."""
+    memory.export(file)
+    with Memory(":memory:", clock=memory._clock) as copy:
+        assert copy.import_(file) == len(memory)
+        assert copy.list() == memory.list()
+        again = file.with_name("again.jsonl")
+        copy.export(again)
+        assert again.read_bytes() == file.read_bytes()
+
+
+def test_a_completed_task_that_is_pinned_travels(tmp_path: Path, clock: Any) -> None:
+    with Memory(":memory:", clock=clock) as memory:
+        id = memory.remember("Call the bank", urgency=0.5).id
+        memory.complete(id)
+        memory.pin(id)
+        before = memory.get(id)
+        assert memory.complete(id) == before
+        assert before.pinned
+        taken(memory, tmp_path / "export.jsonl")
+
+
+@pytest.mark.parametrize("source", ["", "  ", None, 5, "\ud800"])
+def test_a_detector_without_a_source_stores_nothing(
+    tmp_path: Path, clock: Any, source: Any
+) -> None:
+    class Judge:
+        def detect(self, text: str, context: str = "") -> Any:
+            return type("Result", (), {"score": 0.5, "source": source})()
+
+    with Memory(":memory:", detector=Judge(), clock=clock) as memory:
+        with pytest.raises((TypeError, ValueError), match="the detector's source"):
+            memory.remember("x")
+        assert len(memory) == 0
+        memory.remember("y", arousal=0.5)
+        taken(memory, tmp_path / "export.jsonl")
+
+
+def test_the_last_id_is_the_last(tmp_path: Path, clock: Any) -> None:
+    file = tmp_path / "export.jsonl"
+    with Memory(":memory:", clock=clock) as memory:
+        memory.remember_many(["one", "two"])
+        memory.export(file)
+    lines = lines_of(file)
+    lines[2]["id"] = 2**62 - 1
+    write(file, lines)
+    with Memory(tmp_path / "agent.db", clock=clock) as memory:
+        memory.import_(file)
+        assert memory.remember("three").id == 2**62
+        state = memory.list(), memory.stats()
+        for call in (
+            lambda: memory.remember("four"),
+            lambda: memory.remember_many(["four", "five"]),
+            lambda: memory.import_(file, new_ids=True),
+            lambda: memory.namespace("other").remember("four"),
+        ):
+            with pytest.raises(FlashbulbError, match="last id"):
+                call()
+            assert (memory.list(), memory.stats()) == state
+        assert len(memory.remember("three").occurrences) == 2
+        taken(memory, tmp_path / "again-export.jsonl")
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """`depth` containers in each other, dicts and lists in turn."""
+    value: Any = {} if depth % 2 else []
+    for level in range(1, depth):
+        value = {"a": value} if (depth - level) % 2 else [value]
+    assert isinstance(value, dict)
+    return value
+
+
+def test_metadata_is_as_deep_as_it_may_be_everywhere(tmp_path: Path, clock: Any) -> None:
+    file = tmp_path / "export.jsonl"
+    loop: dict[str, Any] = {}
+    loop["loop"] = loop
+    with Memory(":memory:", clock=clock) as memory:
+        for text in ("x", "x", "y"):
+            memory.remember(text, metadata=nested(32))
+        assert memory.recall("x", filter=nested(32))[0].record.metadata == nested(32)
+        for deep in (nested(33), nested(100_001), loop):
+            for call in (
+                lambda: memory.remember("z", metadata=deep),  # noqa: B023
+                lambda: memory.recall("x", filter=deep),  # noqa: B023
+            ):
+                with pytest.raises(ValueError, match="at most 32 levels"):
+                    call()
+        taken(memory, file)
+    for place in ("metadata", "occurrences"):
+        lines = lines_of(file)
+        lines[1][place] = nested(33) if place == "metadata" else [[1.0, nested(33)]]
+        write(file, lines)
+        refused(file, 2, "at most 32 levels")

@@ -13,6 +13,7 @@ from flashbulb._time import to_moment
 from flashbulb.errors import MemoryNotFound
 
 __all__ = [
+    "HIGHEST_ID",
     "MAX_ID",
     "check_bool",
     "check_count",
@@ -31,6 +32,12 @@ __all__ = [
 ]
 
 MAX_ID = 2**63 - 1
+
+HIGHEST_ID = 2**62
+"""The last id that a store gives out, and an import takes."""
+
+MAX_DEPTH = 32
+"""Levels of metadata: what is stored can be read however deep the reader's own calls are."""
 
 
 def check_text(value: object, name: str, *, empty: bool = False) -> str:
@@ -75,18 +82,27 @@ def to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
+def _is_within(value: object, levels: int) -> bool:
+    """Whether containers lie in each other at most so deep."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return True
+    return levels > 0 and all(_is_within(child, levels - 1) for child in value)
+
+
 def check_metadata(value: object, name: str = "metadata") -> str:
     """The JSON of a dict that comes back from it just as it was given."""
     if value is None:
         return "{}"
     if not isinstance(value, dict):
         raise TypeError(f"{name} must be a dict, got {type(value).__name__}")
+    if not _is_within(value, MAX_DEPTH):
+        raise ValueError(f"{name} must be nested at most {MAX_DEPTH} levels deep")
     try:
         text = to_json(value)
         same = json.loads(text) == value
         text.encode("utf-8")
-    except RecursionError:
-        raise ValueError(f"{name} is nested too deeply for JSON") from None
     except TypeError as error:
         raise TypeError(f"{name} must hold only what JSON can hold: {error}") from None
     except ValueError as error:

@@ -20,9 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbulb._check import HIGHEST_ID
 from flashbulb.embedding import Embedder
 from flashbulb.engine import Engine
-from flashbulb.errors import CorruptStore, EmbedderMismatch, StoreClosed, StoreForked
+from flashbulb.errors import (
+    CorruptStore,
+    EmbedderMismatch,
+    FlashbulbError,
+    StoreClosed,
+    StoreForked,
+)
 from flashbulb.lexical import LexicalIndex
 from flashbulb.policy import Policy
 from flashbulb.storage.lock import WriterLock
@@ -270,6 +277,14 @@ class Store:
             raise CorruptStore(f"{self.path} has damaged surprise statistics: {error}") from error
 
     # Writing
+
+    def check_room(self, count: int) -> None:
+        """Refuse to go on where so many new ids are not left; only odd imports lead there."""
+        if self.next_id + count - 1 > HIGHEST_ID:
+            raise FlashbulbError(
+                f"the store {self.path} has given out its ids up to {self.next_id - 1}, the last id "
+                f"is {HIGHEST_ID}; export it, and import into a new store with new_ids=True"
+            )
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Database]:

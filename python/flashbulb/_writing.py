@@ -111,6 +111,7 @@ class _Batch:
         if repeated:
             self._database.add_occurrence(repeated[0], self._number, draft.now, draft.metadata)
             return repeated[0]
+        self._store.check_room(1)
         id = self._store.next_id
         self._store.next_id += 1
         pinned = by_surprise and self._may_pin(id)

@@ -46,7 +46,7 @@ class Detector(Protocol):
     """What judges the arousal of a text: an ``ArousalDetector``, or anything like it."""
 
     def detect(self, text: str, context: str = "") -> Any:
-        """An object with a ``score`` in [0, 1] and a ``source``."""
+        """An object with a ``score`` in [0, 1] and a ``source``, a str that is not blank."""
 
 
 class Memory:
@@ -173,7 +173,7 @@ class Memory:
             Taken into account for arousal only; not stored.
         tags : sequence of str
         metadata : dict
-            What JSON can hold; comes back equal.
+            What JSON can hold, at most 32 levels deep; comes back equal.
         urgency : float in [0, 1], optional
             Makes the memory an open task.
         who, what, where : str, optional
@@ -258,8 +258,11 @@ class Memory:
         moment = self._now(now)
         with self._open() as space:
             known = self._known(space, id)
-            if self._record(space, known, moment).status == "none":
+            record = self._record(space, known, moment)
+            if record.status == "none":
                 raise ValueError(f"memory {known} is not a task: it was remembered without urgency")
+            if record.status == "completed":
+                return record
             with self._store.changing(space) as database:
                 space.engine.complete(known, moment)
                 _persist(database, space, known, pinned_by=None)
@@ -489,7 +492,10 @@ class Memory:
         if self._detector is None:
             return Arousal(0.0, "off")
         result = self._detector.detect(draft.text, draft.context)
-        return Arousal(check_unit(result.score, "the detector's score"), str(result.source))
+        return Arousal(
+            check_unit(result.score, "the detector's score"),
+            check_text(result.source, "the detector's source"),
+        )
 
 
 def _persist(database: Database, space: Space, id: int, *, pinned_by: str | None) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from flashbulb._check import (
+    HIGHEST_ID,
     check_metadata,
     check_optional_text,
     check_text,
@@ -37,9 +38,6 @@ __all__ = ["export", "import_"]
 
 FORMAT = "flashbulb-export"
 VERSION = 1
-HIGHEST_ID = 2**62
-"""Leaves room for the ids that come after an import."""
-
 _BATCH = 1000
 _PINNED_BY = (None, "user", "surprise")
 
@@ -257,6 +255,7 @@ def import_(store: Store, space: Space, path: str, now: float, *, new_ids: bool)
     parsed = _Parsed(store, path, lowest_id=1 if new_ids else store.next_id)
     order = sorted(range(len(parsed.rows)), key=lambda i: parsed.rows[i].id)
     if new_ids:
+        store.check_room(len(order))
         parsed.renumber(order, store.next_id)
     rows = [parsed.rows[i] for i in order]
     engine = _engine(parsed, order)
