@@ -269,6 +269,13 @@ def test_a_file_that_is_cut_short(exported: Path) -> None:
         memory.import_(exported)
 
 
+def statistics(count: int = 10, mean: float = 0.01, dim: int = 256) -> str:
+    """What a stream left behind, or could not have."""
+    head = {"mode": "centroid", "moments": [count, 1.0, 1.0], "centroid": [count + 1, dim]}
+    values = np.concatenate((np.full(dim, mean), np.full(dim, 0.01))).astype("<f8")
+    return base64.b64encode(json.dumps(head).encode() + b"\n" + values.tobytes()).decode()
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -283,6 +290,9 @@ def test_a_file_that_is_cut_short(exported: Path) -> None:
         ({"policy": {"access_boost": 7}}, ValueError),
         ({"policy": []}, ValueError),
         ({"surprise": {"centroid": "AAAA"}}, ValueError),
+        ({"surprise": {"centroid": statistics(dim=3)}}, ValueError),
+        ({"surprise": {"centroid": statistics(mean=1e300)}}, ValueError),
+        ({"surprise": {"centroid": statistics(count=2**63 - 1)}}, ValueError),
         ({"surprise": []}, ValueError),
         ({"last_seen": {"x": "y"}}, ValueError),
     ],
@@ -295,6 +305,16 @@ def test_a_bad_header(exported: Path, change: dict[str, Any], error: type[Except
         with pytest.raises(error, match=r"export\.jsonl"):
             memory.import_(exported)
         assert len(memory) == 0
+
+
+def test_statistics_made_by_hand_are_taken_if_they_could_be(exported: Path) -> None:
+    lines = lines_of(exported)
+    lines[0]["surprise"] = {"centroid": statistics()}
+    write(exported, lines)
+    with Memory(":memory:") as memory:
+        memory.import_(exported)
+        assert memory._store.space("default").detector.samples == 10  # type: ignore[union-attr]
+        assert math.isfinite(memory.remember("goes on").surprise or 0.0)
 
 
 def test_an_export_never_touches_the_store_itself(tmp_path: Path) -> None:

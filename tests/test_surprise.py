@@ -197,7 +197,7 @@ def test_state_comes_back_exactly(events: int) -> None:
 
 def _header(**changes: Any) -> bytes:
     header = {"mode": "centroid", "moments": [2, 0.5, 0.1], "centroid": [3, 2], **changes}
-    return json.dumps(header).encode() + b"\n" + np.ones(4).tobytes()
+    return json.dumps(header).encode() + b"\n" + np.full(4, 0.5).tobytes()
 
 
 CORRUPT_STATES = {
@@ -222,8 +222,8 @@ CORRUPT_STATES = {
     "centroid count": _header(centroid=[-3, 2]),
     "centroid dim": _header(centroid=[3, 3]),
     "centroid of nothing": _header(centroid=[3, 0])[: -len(np.ones(4).tobytes())],
-    "centroid NaN": _header()[:-32] + np.array([np.nan, 1, 1, 1]).tobytes(),
-    "centroid m2 negative": _header()[:-32] + np.array([1.0, 1, -1, 1]).tobytes(),
+    "centroid NaN": _header()[:-32] + np.array([np.nan, 0.5, 0.5, 0.5]).tobytes(),
+    "centroid m2 negative": _header()[:-32] + np.array([0.5, 0.5, -0.5, 0.5]).tobytes(),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -114,3 +115,71 @@ def test_r35_ten_million_updates_of_the_running_moments() -> None:
     assert moments.count == 12_800_000
     assert moments.mean == pytest.approx(part.mean(), rel=1e-12)
     assert moments.variance == pytest.approx(part.var(), rel=1e-7)
+
+
+# States that no stream of unit vectors leaves behind
+
+
+def _state(
+    mode: Any = "centroid",
+    moments: Any = (10, 1.0, 1.0),
+    count: Any = 11,
+    mean: float = 0.1,
+    m2: float = 0.5,
+    dim: int = DIM,
+) -> bytes:
+    head = json.dumps({"mode": mode, "moments": list(moments), "centroid": [count, dim]})
+    values = np.concatenate((np.full(dim, mean), np.full(dim, m2)))
+    return head.encode() + b"\n" + values.astype("<f8").tobytes()
+
+
+STATES: dict[str, dict[str, Any]] = {
+    "another dimension": {"dim": DIM + 1},
+    "no dimension": {"dim": 0},
+    "huge centroid": {"mean": 1e300},
+    "long centroid": {"mean": 0.5},
+    "infinite centroid": {"mean": math.inf},
+    "no centroid": {"mean": math.nan},
+    "spread too far": {"m2": 1.0},
+    "negative spread": {"m2": -1.0},
+    "no spread": {"m2": math.nan},
+    "centroid of too many": {"count": 2**53 + 1},
+    "centroid of far too many": {"count": 2**80},
+    "centroid of a part": {"count": 1.5},
+    "centroid of fewer than none": {"count": -1},
+    "too many distances": {"moments": (2**53 + 1, 1.0, 1.0)},
+    "largest integer of distances": {"moments": (2**63 - 1, 1.0, 1.0)},
+    "far distances": {"moments": (10, 1e308, 1.0)},
+    "negative distances": {"moments": (10, -1.0, 1.0)},
+    "a distance that is no float": {"moments": (10, 10**400, 1.0)},
+    "distances spread too far": {"moments": (10, 1.0, 41.0)},
+    "distances spread beyond floats": {"moments": (10, 1.0, 10**400)},
+    "text for distances": {"moments": ("10", "1", "1")},
+    "two moments": {"moments": (10, 1.0)},
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_state_of_no_stream_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="not the state of a surprise detector"):
+        SurpriseDetector.from_state(_state(**STATES[name]), last_seen={}, engine=Engine(DIM))
+
+
+def test_a_state_at_its_bounds_is_taken() -> None:
+    length = DIM**-0.5
+    widest = {"moments": (10, 2.0, 40.0), "mean": length, "m2": 11 * length**2}
+    for options in ({}, widest, {"count": 2**53, "moments": (2**53, 0.0, 0.0)}):
+        state = _state(**options)
+        detector = SurpriseDetector.from_state(state, last_seen={}, engine=Engine(DIM))
+        assert _is_sound(detector.observe(np.ones(DIM), ["a"], NOW))
+
+
+@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+def test_the_state_of_the_widest_stream_is_taken(mode: Any) -> None:
+    """Opposite vectors: the largest distances and spreads that there are."""
+    detector = SurpriseDetector(mode)
+    for step in range(200):
+        detector.observe(np.full(DIM, 1.0 if step % 2 else -1.0), [], NOW)
+        state = detector.state()
+        again = SurpriseDetector.from_state(state, last_seen={}, engine=Engine(DIM))
+        assert again.state() == state

@@ -282,8 +282,8 @@ class Store:
         """Refuse to go on where so many new ids are not left; only odd imports lead there."""
         if self.next_id + count - 1 > HIGHEST_ID:
             raise FlashbulbError(
-                f"the store {self.path} has given out its ids up to {self.next_id - 1}, the last id "
-                f"is {HIGHEST_ID}; export it, and import into a new store with new_ids=True"
+                f"the store {self.path} has given out its ids up to {self.next_id - 1}, the last "
+                f"id is {HIGHEST_ID}; export it, and import into a new store with new_ids=True"
             )
 
     @contextlib.contextmanager

@@ -27,6 +27,10 @@ _SECONDS_PER_DAY = 86_400.0
 # deviation of rounding errors, in which the next rounding error would look like an event.
 _SMALLEST_SD = 1e-6
 
+# Of a state that is read: float64 counts no further, and rounding may add so much to a bound.
+_MOST_SAMPLES = 2**53
+_SLACK = 1.001
+
 
 class Surprise(NamedTuple):
     """What one event is against the stream before it."""
@@ -204,7 +208,8 @@ class SurpriseDetector:
         Raises
         ------
         ValueError
-            If the data are not the state of a detector.
+            If the data are not the state of a detector: no stream of unit vectors (of the
+            engine's dimensions, if there is one) has such statistics.
         """
         head, separator, tail = data.partition(b"\n")
         try:
@@ -213,13 +218,10 @@ class SurpriseDetector:
             detector._moments = _moments_of(*header["moments"])
             if header["centroid"] is not None:
                 count, dim = header["centroid"]
-                values = np.frombuffer(tail, "<f8")
-                if len(values) != 2 * dim:
-                    raise ValueError(f"expected {2 * dim} values, got {len(values)}")
-                detector._centroid = _core.Centroid(
-                    count, values[:dim].tolist(), values[dim:].tolist()
-                )
-        except (KeyError, TypeError, ValueError) as error:
+                if engine is not None and dim != engine.dim:
+                    raise ValueError(f"expected {engine.dim} dimensions, got {dim}")
+                detector._centroid = _centroid_of(count, dim, np.frombuffer(tail, "<f8"))
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"not the state of a surprise detector: {error}") from error
         if not separator:
             raise ValueError("not the state of a surprise detector: it is cut short")
@@ -264,9 +266,29 @@ class SurpriseDetector:
 
 
 def _moments_of(count: int, mean: float, m2: float) -> _core.Moments:
-    if not (math.isfinite(mean) and 0.0 <= m2 < math.inf):
-        raise ValueError(f"expected a finite mean and m2 >= 0, got {mean} and {m2}")
-    return _core.Moments(check_count(count, "count"), mean, m2)
+    """The statistics of distances of unit vectors: each, and so each deviation, is at most 2."""
+    _check_samples(count)
+    if not (0.0 <= mean <= 2.0 * _SLACK and 0.0 <= m2 <= 4.0 * count * _SLACK):
+        raise ValueError(f"no {count} distances in [0, 2] have the mean {mean} and m2 {m2}")
+    return _core.Moments(count, float(mean), float(m2))
+
+
+def _centroid_of(count: int, dim: int, values: NDArray[np.float64]) -> _core.Centroid:
+    """The statistics of unit vectors: no mean is longer than 1, nor is m2 / count wider."""
+    _check_samples(count)
+    if len(values) != 2 * dim:
+        raise ValueError(f"expected {2 * dim} values, got {len(values)}")
+    mean, m2 = values[:dim], values[dim:]
+    if not (np.abs(mean) <= _SLACK).all() or not np.linalg.norm(mean) <= _SLACK:
+        raise ValueError("no unit vectors have such a mean")
+    if not ((m2 >= 0.0).all() and m2.sum() <= count * _SLACK):
+        raise ValueError("no unit vectors have such an m2")
+    return _core.Centroid(count, mean.tolist(), m2.tolist())
+
+
+def _check_samples(count: int) -> None:
+    if check_count(count, "count") > _MOST_SAMPLES:
+        raise ValueError(f"count must be at most {_MOST_SAMPLES}, got {count}")
 
 
 def _distances(vector: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float64]:

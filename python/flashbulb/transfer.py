@@ -170,9 +170,10 @@ class _Parsed:
             for tag, time in _dict(header["last_seen"], "last_seen").items()
         }
         self.surprise = {}
+        stream = Engine(self.dim)
         for mode, state in _dict(header["surprise"], "surprise").items():
             data = _from_base64(state, "surprise")
-            if SurpriseDetector.from_state(data, last_seen={}).mode != mode:
+            if SurpriseDetector.from_state(data, last_seen={}, engine=stream).mode != mode:
                 raise ValueError(f"surprise has the statistics of another mode under {mode!r:.80}")
             self.surprise[mode] = data
 
