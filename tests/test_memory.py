@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import enum
 import math
 import threading
 from pathlib import Path
@@ -162,6 +163,43 @@ def test_metadata_nested_too_deeply_is_refused(memory: Memory) -> None:
         deep = {"a": deep}
     with pytest.raises(ValueError, match="metadata"):
         memory.remember("x", metadata=deep)
+
+
+def test_a_kind_of_str_is_its_characters(memory: Memory) -> None:
+    class Word(str, enum.Enum):
+        ASTERIX = "obelix"
+        OPEN = "open"
+        CREATED = "created"
+
+    class Loud(str):
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            return self.upper()
+
+    for word in (Word.ASTERIX, Loud("obelix")):
+        record = memory.remember(
+            word,
+            tags=[word],
+            metadata={"m": word},
+            who=word,
+            what=word,
+            when=word,
+            where=word,
+            urgency=0.5,
+        )
+        assert record.text == record.who == record.what == record.when == record.where == "obelix"
+        assert record.tags == ("obelix",)
+        assert record.metadata == {"m": "obelix"}
+        assert type(record.text) is type(record.tags[0]) is str
+        assert [h.text for h in memory.recall(word, tags=[word], filter={"m": word})] == ["obelix"]
+    assert len(memory) == 1
+    assert memory.recall("obelix", status=Word.OPEN)
+    assert memory.recall("obelix", status=Loud("open"))
+    assert memory.list(order=Word.CREATED) == memory.list()
+    assert memory.remember_many([Word.ASTERIX])[0].text == "obelix"
+    memory.namespace(Word.ASTERIX).remember("x")
+    assert len(memory.namespace("obelix")) == 1
 
 
 def test_a_detector_that_fails_stores_nothing(memory: Memory) -> None:

@@ -44,6 +44,7 @@ def check_text(value: object, name: str, *, empty: bool = False) -> str:
     """A string that can be stored: UTF-8, and not blank unless `empty` is allowed."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, got {type(value).__name__}")
+    value = str.__str__(value)  # its characters, where a subclass (an Enum) would say other ones
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -53,7 +54,7 @@ def check_text(value: object, name: str, *, empty: bool = False) -> str:
         ) from None
     if not empty and not value.strip():
         raise ValueError(f"{name} must not be blank, got {value[:20]!r}")
-    return str(value)
+    return value
 
 
 def check_optional_text(value: object, name: str) -> str | None:
@@ -169,8 +170,10 @@ def check_id(value: object) -> int:
 
 
 def check_status(value: object) -> str | None:
-    if value is None or value in ("none", "open", "completed"):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, str) and value in ("none", "open", "completed"):
+        return str.__str__(value)
     raise ValueError(f"status must be None, 'none', 'open' or 'completed', got {value!r:.80}")
 
 

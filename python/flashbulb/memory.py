@@ -110,8 +110,7 @@ class Memory:
         timeout: float = 5.0,
         clock: Callable[[], Time] = time.time,
     ) -> None:
-        name = os.fspath(path)
-        check_text(name, "path")
+        name = check_text(os.fspath(path), "path")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
         if surprise not in (None, "centroid", "neighbours"):
