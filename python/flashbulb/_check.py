@@ -178,14 +178,18 @@ def check_status(value: object) -> str | None:
 
 
 def check_limit(value: object, name: str) -> float | None:
-    """None or a number that is not NaN."""
+    """None or a number that float64 holds and that is not NaN."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-    if math.isnan(value):
-        raise ValueError(f"{name} must be a number, got nan")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError(f"{name} must be a number of float64, got {value!r:.80}")
+    return number
 
 
 def same_json(left: Any, right: Any) -> bool:

@@ -43,6 +43,8 @@ def to_seconds(value: object, name: str) -> float:
                 "give it a time zone, e.g. value.replace(tzinfo=timezone.utc)"
             )
         seconds = value.timestamp()
+        if seconds == _LATEST:  # rounded up from the last microseconds
+            seconds = math.nextafter(_LATEST, 0.0)
     elif isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         try:
             seconds = float(value)
