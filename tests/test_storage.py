@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import socket
 import sqlite3
 import subprocess
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from flashbulb import (
     EmbedderMismatch,
     Memory,
     Policy,
+    StoreUnavailable,
 )
 from flashbulb.storage import schema
 
@@ -43,8 +48,9 @@ def test_a_full_disk_changes_nothing_and_the_store_goes_on(store: Path, clock: A
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
         for _ in range(2):
-            with pytest.raises(sqlite3.OperationalError, match="full"):
+            with pytest.raises(StoreUnavailable, match=r"agent\.db.*full.*room") as caught:
                 memory.remember_many(["x" * 1000 + str(n) for n in range(1000)])
+            assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
             assert (memory.list(), memory.stats()) == before
         connection.execute("PRAGMA max_page_count = 1000000").fetchone()
         assert memory.remember("event 3").id == 4
@@ -170,6 +176,85 @@ def test_paths_that_cannot_be_a_store(tmp_path: Path) -> None:
         Memory(tmp_path)
     with pytest.raises(FileNotFoundError):
         Memory(tmp_path / "no" / "agent.db")
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "socket", "loop", "long name"])
+def test_what_is_no_regular_file_is_unavailable(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "agent.db"
+    if kind == "device":
+        path.symlink_to("/dev/null")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        path = Path(tempfile.mkdtemp(), "s")  # the name of a socket must be short
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    elif kind == "loop":
+        path.symlink_to(path)
+    else:
+        path = tmp_path / ("x" * 300)
+    before = sorted(path.parent.iterdir())
+    with pytest.raises(StoreUnavailable, match="a store must be a regular file") as caught:
+        Memory(path, timeout=0)
+    assert path.name[:50] in str(caught.value) or kind == "device"
+    assert sorted(path.parent.iterdir()) == before
+
+
+def test_a_path_that_holds_no_store_gets_no_lock_file(store: Path) -> None:
+    store.write_text("some notes of mine, " * 100)
+    with pytest.raises(CorruptStore):
+        Memory(store)
+    assert list(store.parent.iterdir()) == [store]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE memories SET tags = '[' WHERE id = 2",
+        "UPDATE memories SET tags = '7' WHERE id = 2",
+        "UPDATE memories SET tags = '[7]' WHERE id = 2",
+        "UPDATE memories SET metadata = '{' WHERE id = 2",
+        "UPDATE memories SET metadata = '[]' WHERE id = 2",
+        "UPDATE memories SET metadata = x'80' WHERE id = 2",
+        "UPDATE memories SET text = CAST(x'80' AS TEXT) WHERE id = 2",
+        "UPDATE memories SET text = x'80' WHERE id = 2",
+        "UPDATE memories SET arousal = 'much' WHERE id = 2",
+        "UPDATE memories SET created = 'now' WHERE id = 2",
+        "UPDATE traces SET salience = 'high' WHERE id = 2",
+        "UPDATE traces SET access_count = 'often' WHERE id = 2",
+        "UPDATE traces SET pinned = 'yes' WHERE id = 2",
+        "UPDATE vectors SET vector = 'text' WHERE id = 2",
+        "UPDATE occurrences SET metadata = ''",
+        "UPDATE occurrences SET time = 'then'",
+        "UPDATE surprise SET state = 'text'",
+        "UPDATE last_seen SET time = 'then'",
+        "UPDATE meta SET value = 7",
+    ],
+)
+@pytest.mark.parametrize("read", ["recall", "list", "filter", "stats", "export"])
+def test_a_damaged_value_is_read_as_it_is_or_said_to_be_damaged(
+    store: Path, damage: str, read: str
+) -> None:
+    with Memory(store) as memory:
+        memory.remember_many(
+            [{"text": text, "tags": ["t"], "metadata": {"a": 1}} for text in "one two two".split()]
+        )
+    connection = sqlite3.connect(store)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    reads: dict[str, Callable[[Memory], Any]] = {
+        "recall": lambda memory: memory.recall("two"),
+        "list": lambda memory: memory.list(),
+        "filter": lambda memory: memory.recall("two", filter={"a": 1}),
+        "stats": lambda memory: memory.stats(),
+        "export": lambda memory: memory.export(store.with_name("export.jsonl")),
+    }
+    try:
+        with Memory(store) as memory:
+            reads[read](memory)
+    except CorruptStore as error:
+        assert "agent.db" in str(error)  # noqa: PT017
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from flashbulb.errors import (
     StoreClosed,
     StoreForked,
     StoreLocked,
+    StoreUnavailable,
 )
 from flashbulb.policy import Policy
 
@@ -50,6 +51,7 @@ __all__ = [
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
+    "StoreUnavailable",
     "Surprise",
     "SurpriseDetector",
     "__version__",

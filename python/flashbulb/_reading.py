@@ -15,6 +15,7 @@ from flashbulb._check import same_json, to_json
 from flashbulb._store import Space, Store
 from flashbulb.engine import Engine
 from flashbulb.records import Occurrence, Record, Stats, Status
+from flashbulb.storage.translation import decoding
 
 __all__ = ["filtered", "ordered", "records", "stats"]
 
@@ -36,16 +37,17 @@ def records(
     result = []
     for i, id in enumerate(ids):
         row = rows[id]
-        metadata = json.loads(row.metadata)
-        first = Occurrence(row.created, metadata)
-        later = (Occurrence(at, json.loads(text)) for at, text in repeats.get(id, ()))
+        with decoding(store.path):
+            tags = tuple(json.loads(row.tags))
+            metadata = json.loads(row.metadata)
+            later = [Occurrence(at, json.loads(text)) for at, text in repeats.get(id, ())]
         result.append(
             Record(
                 id=id,
                 text=row.text,
                 created=row.created,
-                occurrences=(first, *later),
-                tags=tuple(json.loads(row.tags)),
+                occurrences=(Occurrence(row.created, metadata), *later),
+                tags=tags,
                 metadata=metadata,
                 arousal=row.arousal,
                 arousal_source=row.arousal_source,
@@ -105,7 +107,8 @@ def filtered(
         parts.append(f"{to_json(key)}:{to_json(value) if scalar else ''}")
     found = set()
     for id, text in store.database.metadata_with(space.number, parts, since, until):
-        metadata = json.loads(text)
+        with decoding(store.path):
+            metadata = json.loads(text)
         if all(key in metadata and same_json(metadata[key], wanted[key]) for key in wanted):
             found.add(id)
     return sorted(found)
@@ -131,8 +134,8 @@ def stats(store: Store, space: Space) -> Stats:
     traces = space.engine.traces()
     tags: Counter[str] = Counter()
     for names, count in store.database.tags(number):
-        for tag in json.loads(names):
-            tags[tag] += count
+        with decoding(store.path):
+            tags.update(dict.fromkeys(json.loads(names), count))
     status = traces["status"]
     return Stats(
         namespace=space.name,

@@ -35,6 +35,7 @@ from flashbulb.policy import Policy
 from flashbulb.storage.lock import WriterLock
 from flashbulb.storage.schema import check_path
 from flashbulb.storage.sqlite import Database, Durability
+from flashbulb.storage.translation import decoding
 from flashbulb.surprise import SurpriseDetector, SurpriseMode
 
 __all__ = ["Space", "Store", "policy_from_json", "policy_to_json"]
@@ -243,7 +244,7 @@ class Store:
 
     def _load_engine(self, number: int, policy: Policy) -> Engine:
         loaded = self.database.load(number, self.embedder.dim)
-        try:
+        with decoding(self.path):
             return Engine.from_state(
                 {
                     "dim": self.embedder.dim,
@@ -256,8 +257,6 @@ class Store:
                     **loaded.traces,
                 }
             )
-        except ValueError as error:
-            raise CorruptStore(f"{self.path} is damaged: {error}") from error
 
     def _detector(
         self, engine: Engine, states: dict[str, bytes], last_seen: dict[str, float]
@@ -269,12 +268,10 @@ class Store:
             detector = SurpriseDetector(self.surprise, policy=self.policy, engine=engine)
             detector.last_seen = last_seen
             return detector
-        try:
+        with decoding(self.path):
             return SurpriseDetector.from_state(
                 state, last_seen=last_seen, policy=self.policy, engine=engine
             )
-        except ValueError as error:
-            raise CorruptStore(f"{self.path} has damaged surprise statistics: {error}") from error
 
     # Writing
 

@@ -11,6 +11,7 @@ __all__ = [
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
+    "StoreUnavailable",
 ]
 
 
@@ -35,6 +36,10 @@ class StoreForked(FlashbulbError):
     A forked child cannot open the same file either: a new program can (`spawn`, not `fork`, in
     ``multiprocessing``).
     """
+
+
+class StoreUnavailable(FlashbulbError):
+    """The file system does not let the store be read or written: no room, no access, no file."""
 
 
 class CorruptStore(FlashbulbError):

@@ -32,6 +32,7 @@ from flashbulb._time import to_seconds
 from flashbulb.engine import Engine
 from flashbulb.errors import FlashbulbError
 from flashbulb.storage.sqlite import TRACE_COLUMNS, Row
+from flashbulb.storage.translation import decoding
 from flashbulb.surprise import SurpriseDetector
 
 __all__ = ["export", "import_"]
@@ -107,10 +108,11 @@ def _lines(store: Store, space: Space, ids: list[int]) -> Iterator[dict[str, Any
         row = rows[id]
         line = row._asdict()
         del line["namespace"], line["digest"]
-        line["tags"] = json.loads(row.tags)
-        line["metadata"] = json.loads(row.metadata)
         line["flashbulb"] = bool(row.flashbulb)
-        line["occurrences"] = [[time, json.loads(text)] for time, text in repeats.get(id, ())]
+        with decoding(store.path):
+            line["tags"] = json.loads(row.tags)
+            line["metadata"] = json.loads(row.metadata)
+            line["occurrences"] = [[time, json.loads(text)] for time, text in repeats.get(id, ())]
         line["trace"] = {
             name: None if values[i] != values[i] else values[i] for name, values in columns.items()
         }

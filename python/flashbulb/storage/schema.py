@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import closing
 from pathlib import Path
 
-from flashbulb.errors import CorruptStore
+from flashbulb.errors import CorruptStore, StoreUnavailable
 from flashbulb.storage.translation import translated
 
 __all__ = ["VERSION", "check_file", "check_path", "prepare"]
@@ -107,14 +108,29 @@ def check_path(path: str) -> None:
     ------
     IsADirectoryError, PermissionError, FileNotFoundError
         What is there is a directory or not ours to write; or the folder is missing.
+    StoreUnavailable
+        What is there is no file, but a device, a pipe, a link to itself.
     """
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"a store must be a file, {path} is a directory")
-    if not os.path.exists(path):
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
-            raise FileNotFoundError(f"no folder {folder} for the store {path}")
-    elif not os.access(path, os.R_OK | os.W_OK):
+            raise FileNotFoundError(f"no folder {folder} for the store {path}") from None
+        return
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise StoreUnavailable(
+            f"a store must be a regular file, {path} is none: {error.strerror}"
+        ) from error
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"a store must be a file, {path} is a directory")
+    if not stat.S_ISREG(mode):
+        raise StoreUnavailable(
+            f"a store must be a regular file, {path} is a device, pipe or socket"
+        )
+    if not os.access(path, os.R_OK | os.W_OK):
         raise PermissionError(f"the store {path} must be readable and writable")
 
 

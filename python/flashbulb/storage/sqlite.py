@@ -13,14 +13,14 @@ import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flashbulb.errors import CorruptStore, StoreLocked
 from flashbulb.storage import schema
-from flashbulb.storage.translation import translated
+from flashbulb.storage.translation import decoding, translated
 
 __all__ = ["TRACE_COLUMNS", "Database", "Loaded", "Row"]
 
@@ -73,6 +73,7 @@ class Loaded(NamedTuple):
     vectors: NDArray[np.float32]
 
 
+_ROW_KINDS = tuple(get_type_hints(Row).values())
 _ROW = ", ".join(f'"{name}"' for name in Row._fields)
 _ROW_MARKS = ", ".join("?" * len(Row._fields))
 _TRACE = ", ".join(TRACE_COLUMNS)
@@ -97,9 +98,10 @@ class Database:
         wait = min(timeout, 1e6)
         if path != ":memory:":
             schema.check_file(path, wait)
-        self._connection = sqlite3.connect(
-            path, timeout=wait, isolation_level=None, check_same_thread=False
-        )
+        with translated(path):
+            self._connection = sqlite3.connect(
+                path, timeout=wait, isolation_level=None, check_same_thread=False
+            )
         _open.add(self)
         try:
             with translated(self.path):
@@ -114,15 +116,29 @@ class Database:
             self._connection.close()
             raise
 
-    def _all(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def _all(
+        self, sql: str, parameters: Sequence[Any] = (), kinds: Sequence[Any] = ()
+    ) -> list[Any]:
+        """The rows of a statement; a value that is not of its column's kind is damage."""
         with translated(self.path):
-            return self._connection.execute(sql, parameters).fetchall()
+            rows = self._connection.execute(sql, parameters).fetchall()
+        for row in rows if kinds else ():
+            self._check(row, kinds)
+        return rows
 
-    def _each_of(self, sql: str, ids: Sequence[int]) -> Iterator[Any]:
+    def _check(self, row: Sequence[Any], kinds: Sequence[Any]) -> None:
+        for value, kind in zip(row, kinds, strict=True):
+            if not isinstance(value, kind):
+                raise CorruptStore(
+                    f"{self.path} is damaged: expected {getattr(kind, '__name__', kind)}, "
+                    f"got {value!r:.80}"
+                )
+
+    def _each_of(self, sql: str, ids: Sequence[int], kinds: Sequence[Any]) -> Iterator[Any]:
         """The rows of a SELECT that ends in ``IN``, for any number of ids."""
         for start in range(0, len(ids), _IN_ONE_STATEMENT):
             some = ids[start : start + _IN_ONE_STATEMENT]
-            yield from self._all(f"{sql} ({', '.join('?' * len(some))})", some)
+            yield from self._all(f"{sql} ({', '.join('?' * len(some))})", some, kinds)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -141,7 +157,7 @@ class Database:
     def roll_back(self) -> None:
         """Undo what an error or interrupt left open, if anything."""
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            self._all("ROLLBACK")
 
     def close(self) -> None:
         with translated(self.path):
@@ -174,7 +190,9 @@ class Database:
     def surprise_states(self, namespace: int) -> dict[str, bytes]:
         return dict(
             self._all(
-                "SELECT mode, state FROM surprise WHERE namespace = ? ORDER BY mode", (namespace,)
+                "SELECT mode, state FROM surprise WHERE namespace = ? ORDER BY mode",
+                (namespace,),
+                (str, bytes),
             )
         )
 
@@ -184,7 +202,9 @@ class Database:
     def last_seen(self, namespace: int) -> dict[str, float]:
         return dict(
             self._all(
-                "SELECT tag, time FROM last_seen WHERE namespace = ? ORDER BY tag", (namespace,)
+                "SELECT tag, time FROM last_seen WHERE namespace = ? ORDER BY tag",
+                (namespace,),
+                (str, float),
             )
         )
 
@@ -260,14 +280,16 @@ class Database:
         ]
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]:
-        found = self._each_of(f"SELECT {_ROW} FROM memories WHERE id IN", ids)
+        found = self._each_of(f"SELECT {_ROW} FROM memories WHERE id IN", ids, _ROW_KINDS)
         return {row[0]: Row(*row) for row in found}
 
     def occurrences(self, ids: Sequence[int]) -> dict[int, list[tuple[float, str]]]:
         """The second and later occurrences, in the order they came."""
         result: dict[int, list[tuple[float, str]]] = {}
         numbered = self._each_of(
-            "SELECT number, memory, time, metadata FROM occurrences WHERE memory IN", ids
+            "SELECT number, memory, time, metadata FROM occurrences WHERE memory IN",
+            ids,
+            (int, int, float, str),
         )
         for _, memory, time, metadata in sorted(numbered):
             result.setdefault(memory, []).append((time, metadata))
@@ -296,19 +318,24 @@ class Database:
             "SELECT memory, metadata FROM occurrences "
             f"WHERE namespace = ? AND time >= ? AND time < ?{holds}",
             (*window, *window),
+            (int, str),
         )
 
     def tags(self, namespace: int) -> list[tuple[str, int]]:
         """Each list of tags as JSON, with the number of memories that have just these."""
         return self._all(
-            "SELECT tags, count(*) FROM memories WHERE namespace = ? GROUP BY tags", (namespace,)
+            "SELECT tags, count(*) FROM memories WHERE namespace = ? GROUP BY tags",
+            (namespace,),
+            (str, int),
         )
 
     def texts(self, namespace: int) -> Iterator[tuple[int, str]]:
         with translated(self.path):
-            yield from self._connection.execute(
+            for row in self._connection.execute(
                 "SELECT id, text FROM memories WHERE namespace = ? ORDER BY id", (namespace,)
-            )
+            ):
+                self._check(row, (int, str))
+                yield row
 
     def pinned_by(self, namespace: int, source: str) -> list[int]:
         return [
@@ -328,7 +355,7 @@ class Database:
         traces = {name: np.empty(count, dtype=kind) for name, kind in TRACE_COLUMNS.items()}
         vectors = np.empty((count, dim), dtype=np.float32)
         strengths: list[tuple[Any, ...]] = []
-        with translated(self.path):
+        with translated(self.path), decoding(self.path):
             for i, (id, time, names, vector, *values) in enumerate(
                 self._connection.execute(
                     f"SELECT memories.id, created, tags, vector, {_TRACE} FROM memories "
@@ -343,8 +370,8 @@ class Database:
                 tags.append(names)
                 vectors[i] = np.frombuffer(vector, dtype="<f4")
                 strengths.append(tuple(values))
-        for column, values in zip(traces.values(), zip(*strengths, strict=True), strict=False):
-            column[:] = [math.nan if value is None else value for value in values]
+            for column, values in zip(traces.values(), zip(*strengths, strict=True), strict=False):
+                column[:] = [math.nan if value is None else value for value in values]
         return Loaded(ids, created, tags, traces, vectors)
 
     # The whole file
