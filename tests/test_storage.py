@@ -237,7 +237,7 @@ def test_a_damaged_value_is_read_as_it_is_or_said_to_be_damaged(
 ) -> None:
     with Memory(store) as memory:
         memory.remember_many(
-            [{"text": text, "tags": ["t"], "metadata": {"a": 1}} for text in "one two two".split()]
+            [{"text": text, "tags": ["t"], "metadata": {"a": 1}} for text in ["one", "two", "two"]]
         )
     connection = sqlite3.connect(store)
     connection.execute(damage)

@@ -182,6 +182,28 @@ def test_a_copy_is_a_trial(mode: Any) -> None:
     assert trial.samples == detector.samples
 
 
+def test_a_trial_costs_what_it_changes_not_what_was_seen() -> None:
+    class Walked(dict[str, float]):
+        def __iter__(self) -> Any:
+            raise AssertionError("every tag ever seen is walked through")
+
+        keys = items = values = copy = __iter__
+
+    vector = np.ones(DIM)
+    detector = SurpriseDetector()
+    detector.observe(vector, ["a", "b"], NOW)
+    detector.last_seen = Walked(detector.last_seen)
+    for kept in (False, True):
+        trial = detector.copy()
+        trial.observe(vector, ["b", "c"], NOW + DAY)
+        assert [trial.last_seen[tag] for tag in "abc"] == [NOW, NOW + DAY, NOW + DAY]
+        assert [detector.last_seen.get(tag) for tag in "abc"] == [NOW, NOW, None]
+        if kept:
+            trial.settle()
+            assert type(trial.last_seen) is Walked
+            assert [trial.last_seen[tag] for tag in "abc"] == [NOW, NOW + DAY, NOW + DAY]
+
+
 @pytest.mark.parametrize("events", [0, 1, 2, 50])
 def test_state_comes_back_exactly(events: int) -> None:
     detector = SurpriseDetector()

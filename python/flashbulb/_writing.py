@@ -6,17 +6,17 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbulb._check import to_json
+from flashbulb._check import check_text, check_unit, to_json
 from flashbulb._draft import Draft
 from flashbulb._store import Space, Store
 from flashbulb.storage.sqlite import Row
 
-__all__ = ["Arousal", "store_drafts"]
+__all__ = ["Arousal", "Detector", "judge", "store_drafts"]
 
 _COMPLETED = 2  # the engine's number
 
@@ -29,6 +29,26 @@ class Arousal:
 
     score: float
     source: str
+
+
+class Detector(Protocol):
+    """What judges the arousal of a text: an ``ArousalDetector``, or anything like it."""
+
+    def detect(self, text: str, context: str = "") -> Any:
+        """An object with a ``score`` in [0, 1] and a ``source``, a str that is not blank."""
+
+
+def judge(detector: Detector | None, draft: Draft) -> Arousal:
+    """How critical a draft is; with None that is not asked."""
+    if draft.arousal is not None:
+        return Arousal(draft.arousal, "given")
+    if detector is None:
+        return Arousal(0.0, "off")
+    result = detector.detect(draft.text, draft.context)
+    return Arousal(
+        check_unit(result.score, "the detector's score"),
+        check_text(result.source, "the detector's source"),
+    )
 
 
 def store_drafts(
@@ -198,6 +218,8 @@ class _Batch:
         """Bring what is derived in RAM to what was committed."""
         space = self._space
         space.number = self._number
+        if self._detector is not None:
+            self._detector.settle()
         space.detector = self._detector
         space.surprise_pins = self._pins
         space.refused_pins = self._refused

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +24,12 @@ from flashbulb._check import (
     check_status,
     check_tags,
     check_text,
-    check_unit,
 )
 from flashbulb._draft import Draft
 from flashbulb._recalling import Question, answer
 from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
-from flashbulb._writing import Arousal, store_drafts
+from flashbulb._writing import Detector, judge, store_drafts
 from flashbulb.arousal import ArousalDetector
 from flashbulb.embedding import resolve_embedder
 from flashbulb.errors import MemoryNotFound, StoreClosed
@@ -40,13 +39,6 @@ from flashbulb.storage.sqlite import Database, Durability
 from flashbulb.surprise import SurpriseMode
 
 __all__ = ["Memory"]
-
-
-class Detector(Protocol):
-    """What judges the arousal of a text: an ``ArousalDetector``, or anything like it."""
-
-    def detect(self, text: str, context: str = "") -> Any:
-        """An object with a ``score`` in [0, 1] and a ``source``, a str that is not blank."""
 
 
 class Memory:
@@ -94,6 +86,8 @@ class Memory:
         If the store was written with another embedder.
     CorruptStore
         If the file is no Flashbulb store, damaged, or of a newer version.
+    StoreUnavailable
+        If the file system does not let it be used; so too from every call that reads or writes.
     """
 
     def __init__(
@@ -223,7 +217,7 @@ class Memory:
         if not drafts:
             return []
         vectors = self._embedder.embed_documents([draft.text for draft in drafts])
-        arousals = [self._arousal(draft) for draft in drafts]
+        arousals = [judge(self._detector, draft) for draft in drafts]
         with self._open() as space:
             ids = store_drafts(self._store, space, drafts, vectors, arousals)
             return _reading.records(self._store, space, ids, [draft.now for draft in drafts])
@@ -323,6 +317,9 @@ class Memory:
         Recalling strengthens the hits whose similarity is close to the best one's, and weakens
         the runners-up that resemble those (retrieval-induced forgetting), within the bounds of the
         policy. The records of the hits show the memories as they were ranked, before that.
+
+        The first recall after opening, and after :meth:`compact`, indexes the words of all
+        memories of the namespace, while other calls wait: about a second for 50,000.
 
         Parameters
         ----------
@@ -484,17 +481,6 @@ class Memory:
 
     def _record(self, space: Space, id: int, now: float) -> Record:
         return _reading.records(self._store, space, [id], now)[0]
-
-    def _arousal(self, draft: Draft) -> Arousal:
-        if draft.arousal is not None:
-            return Arousal(draft.arousal, "given")
-        if self._detector is None:
-            return Arousal(0.0, "off")
-        result = self._detector.detect(draft.text, draft.context)
-        return Arousal(
-            check_unit(result.score, "the detector's score"),
-            check_text(result.source, "the detector's source"),
-        )
 
 
 def _persist(database: Database, space: Space, id: int, *, pinned_by: str | None) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -88,7 +89,7 @@ class SurpriseDetector:
             raise ValueError(f"mode must be 'centroid' or 'neighbours', got {mode!r}")
         self.mode: SurpriseMode = mode
         self.policy = Policy() if policy is None else policy
-        self.last_seen: dict[str, float] = {}
+        self.last_seen: MutableMapping[str, float] = {}
         """Epoch seconds of the last event with each tag."""
         self._moments = _core.Moments()
         self._centroid: _core.Centroid | None = None
@@ -172,14 +173,25 @@ class SurpriseDetector:
         return min(importance * nearness, self.policy.surprise_max_salience)
 
     def copy(self) -> SurpriseDetector:
-        """A trial that can be updated event by event and dropped if storing them fails."""
+        """A trial that can be updated event by event and dropped if storing them fails.
+
+        It looks up in this one what it has not seen itself, so that it costs what it changes;
+        :meth:`settle` ends that. Until then this one must stay as it is.
+        """
         twin = SurpriseDetector(self.mode, policy=self.policy, engine=self._engine)
         if self._own_engine and self._engine is not None:
             twin._engine, twin._own_engine = Engine.from_state(self._engine.state()), True
-        twin.last_seen = dict(self.last_seen)
+        twin.last_seen = ChainMap({}, self.last_seen)
         twin._moments = self._moments.copy()
         twin._centroid = None if self._centroid is None else self._centroid.copy()
         return twin
+
+    def settle(self) -> None:
+        """Put a trial in the place of the detector that it was copied from."""
+        if isinstance(self.last_seen, ChainMap):
+            changes, known = self.last_seen.maps
+            known.update(changes)
+            self.last_seen = known
 
     def state(self) -> bytes:
         """The statistics, exactly; ``last_seen`` and the memories are kept by the caller."""
