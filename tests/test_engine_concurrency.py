@@ -96,8 +96,10 @@ def test_searches_beside_adds_and_removals_are_consistent(kind: str) -> None:
                 assert not before_gone & set(ids), "a removed memory came back"
                 # What was live before and is live after was live all the time.
                 assert (before_live & live) - gone <= set(ids)
+                # The engine normalises the unit vector once more, which may move its last bit.
+                searched = to_unit_rows(query, DIM, "query")[0]
                 for place in rng.permutation(len(ids))[:3]:
-                    expected = inner_products(query[0], stored_row(ids[place]))[0]
+                    expected = inner_products(searched, stored_row(ids[place]))[0]
                     assert found.cosines[0, place] == expected, "vector of another memory"
                 if ids:
                     try:
