@@ -132,3 +132,44 @@ def test_a_search_leaves_the_interpreter_to_other_threads() -> None:
         sys.setswitchinterval(interval)
         thread.join()
     assert moved >= 200
+
+
+def test_a_store_opens_with_the_same_embedder_under_another_name(tmp_path: Path) -> None:
+    def vectors(texts: list[str]) -> list[list[float]]:
+        return [[1.0, float(len(text)), float(text.count("e"))] for text in texts]
+
+    def moved(texts: list[str]) -> list[list[float]]:
+        return vectors(texts)
+
+    with Memory(tmp_path / "s.db", embedder=vectors) as memory:
+        memory.remember("seven geese")
+    with Memory(tmp_path / "s.db", embedder=moved) as memory:
+        assert memory.recall("seven geese")[0].text == "seven geese"
+
+
+@pytest.mark.parametrize("answer", [0.9, (0.9, 1.0), None, "critical"])
+def test_a_detector_that_returns_something_else_is_told_what_is_wanted(answer: Any) -> None:
+    class Wrong:
+        def detect(self, text: str, context: str = "") -> Any:
+            return answer
+
+    with Memory(":memory:", detector=Wrong()) as memory:
+        with pytest.raises(TypeError, match=r"must return an object with a score .* got"):
+            memory.remember("text")
+        assert len(memory) == 0
+
+
+def test_open_tasks_are_listed_without_asking_a_question() -> None:
+    with Memory(":memory:") as memory:
+        done = memory.remember("call the plumber", urgency=0.5, tags=["house"])
+        todo = memory.remember("order a new tap", urgency=0.2, tags=["house"])
+        said = memory.remember("the tap drips", tags=["house"])
+        memory.complete(done.id)
+        by_status = {
+            status: [record.id for record in memory.list(status=status, tags=["house"])]
+            for status in ("open", "completed", "none")
+        }
+        assert by_status == {"open": [todo.id], "completed": [done.id], "none": [said.id]}
+        assert all(record.access_count == 0 for record in memory.list())
+        with pytest.raises(ValueError, match="status must be"):
+            memory.list(status="todo")

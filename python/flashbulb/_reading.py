@@ -114,12 +114,18 @@ def filtered(
     return sorted(found)
 
 
-def ordered(space: Space, tags: Sequence[str], order: str, now: float) -> NDArray[np.int64]:
-    """Ids of the memories that have all `tags`, in this order; equal ones by id."""
+def ordered(
+    space: Space, tags: Sequence[str], status: str | None, order: str, now: float
+) -> NDArray[np.int64]:
+    """Ids of the memories that have all `tags` and this status, in order; equal ones by id."""
     reverse, key = order.startswith("-"), order.removeprefix("-")
     if key not in ORDERS:
-        raise ValueError(f"order must be one of {ORDERS}, or one with '-' before it, got {order!r}")
+        raise ValueError(
+            f"order must be one of {', '.join(ORDERS)}, or one with '-' before it, got {order!r}"
+        )
     ids = space.engine.with_tags(tags) if tags else space.engine.ids
+    if status is not None:
+        ids = ids[space.engine.traces(ids)["status"] == STATUS.index(status)]
     if key == "vividness":
         values = space.engine.vividness(ids, now=now)
     else:

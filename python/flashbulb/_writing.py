@@ -35,7 +35,10 @@ class Detector(Protocol):
     """What judges the arousal of a text: an ``ArousalDetector``, or anything like it."""
 
     def detect(self, text: str, context: str = "") -> Any:
-        """An object with a ``score`` in [0, 1] and a ``source``, a str that is not blank."""
+        """An object with a ``score`` in [0, 1] and a ``source``, a str that is not blank.
+
+        What follows from the score (salience, floor, flashbulb) is the policy's.
+        """
 
 
 def judge(detector: Detector | None, draft: Draft) -> Arousal:
@@ -45,6 +48,11 @@ def judge(detector: Detector | None, draft: Draft) -> Arousal:
     if detector is None:
         return Arousal(0.0, "off")
     result = detector.detect(draft.text, draft.context)
+    if not (hasattr(result, "score") and hasattr(result, "source")):
+        raise TypeError(
+            "a detector's detect(text, context) must return an object with a score in [0, 1] and "
+            f"a source, such as flashbulb.ArousalResult; got {type(result).__name__} {result!r:.80}"
+        )
     return Arousal(
         check_unit(result.score, "the detector's score"),
         check_text(result.source, "the detector's source"),

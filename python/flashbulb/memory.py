@@ -59,7 +59,9 @@ class Memory:
         ``Policy()`` for a new store. Another policy holds from this moment on: what the old one
         did until now stays.
     detector : optional
-        Judges arousal; by default ``ArousalDetector()``, the rules.
+        Judges arousal: any object with ``detect(text, context)`` that returns a ``score`` in
+        [0, 1] and a ``source``. By default ``ArousalDetector()``, the rules, which do not look
+        at the context.
     surprise : {"centroid", "neighbours", None}
         How unusual an embedding is, or None: off. Each mode keeps its own statistics.
     namespace : str
@@ -367,10 +369,11 @@ class Memory:
         limit: int | None = None,
         offset: int = 0,
         tags: Iterable[str] | None = None,
+        status: str | None = None,
         order: str = "created",
         now: Time | None = None,
     ) -> builtins.list[Record]:
-        """Memories in order.
+        """Memories in order. Looking at them changes nothing.
 
         Parameters
         ----------
@@ -378,6 +381,8 @@ class Memory:
             How many, after how many.
         tags : sequence of str, optional
             Only memories that have all of these.
+        status : {"open", "completed", "none"}, optional
+            Only open tasks, only completed ones, or only what is not a task.
         order : str
             "created" (the oldest first), "vividness", "salience", "last_access" or
             "access_count"; with "-" before it the highest first.
@@ -385,10 +390,11 @@ class Memory:
         count = None if limit is None else check_count(limit, "limit")
         skipped = check_count(offset, "offset")
         wanted = () if tags is None else check_tags(tags)
+        only = check_status(status)
         order = check_text(order, "order")
         moment = self._now(now)
         with self._open() as space:
-            ids = _reading.ordered(space, wanted, order, moment).tolist()
+            ids = _reading.ordered(space, wanted, only, order, moment).tolist()
             ids = ids[skipped : None if count is None else skipped + count]
             return _reading.records(self._store, space, ids, moment)
 

@@ -124,7 +124,10 @@ def _remember(verb: _Verb) -> None:
         "--urgency", type=_unit, metavar="0..1", help="makes it an open task, until completed"
     )
     command.add_argument(
-        "--context", default="", metavar="TEXT", help="helps to judge arousal; not stored"
+        "--context",
+        default="",
+        metavar="TEXT",
+        help="for detectors that look at it (the rules do not); not stored",
     )
     command.add_argument(
         "--arousal", type=_unit, metavar="0..1", help="in place of the detector's judgement"
@@ -198,6 +201,9 @@ def _list(verb: _Verb) -> None:
     command.add_argument("--offset", type=_count, default=0, metavar="N", help="skip so many")
     command.add_argument(
         "--tag", action="append", metavar="TAG", help="only with this tag; repeatable: with all"
+    )
+    command.add_argument(
+        "--status", choices=("open", "completed", "none"), help="of a task; none: no task"
     )
     command.add_argument(
         "--order",

@@ -119,6 +119,7 @@ def list_memories(arguments: Namespace) -> int:
             limit=arguments.limit,
             offset=arguments.offset,
             tags=arguments.tag,
+            status=arguments.status,
             order=arguments.order,
             now=arguments.now,
         )

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from flashbulb.demo.run import Answer, Demo, Ranked, Watched
 from flashbulb.drawing import Curve, curve_lines, printable, shortened, stacked_bar
-from flashbulb.records import Hit
+from flashbulb.records import Hit, Record
 
 __all__ = ["score_sum", "score_terms", "show_check", "show_demo", "to_json"]
 
@@ -55,7 +55,7 @@ def _legend(ascii_only: bool) -> Text:
     for i, name in enumerate(names):
         one = [float(i == j) for j in range(len(names))]
         legend.append_text(stacked_bar(one, 1.0, 2, ascii_only=ascii_only))
-        legend.append(f" {name} + " if i + 1 < len(names) else f" {name}    ")
+        legend.append(f" {name} + " if i + 1 < len(names) else f" {name}   ")
     legend.append(_tick(ascii_only), "bold green")
     legend.append(" right")
     return legend
@@ -107,6 +107,14 @@ def _rank(ranked: Ranked, ascii_only: bool) -> Text:
     return Text(f"{_tick(ascii_only)} {ranked.rank}", style="bold green")
 
 
+def _state(record: Record) -> str:
+    """What an answer is to be read with: whether it is a flashbulb, and still open."""
+    marks = ["!"] if record.flashbulb else []
+    if record.status != "none":
+        marks.append("open" if record.status == "open" else "done")
+    return f"[{' '.join(marks)}] " if marks else ""
+
+
 def score_sum(total: float, terms: Sequence[float]) -> str:
     """The terms rounded so that what is printed adds up."""
     rounded = [round(term, 2) for term in terms]
@@ -116,7 +124,8 @@ def score_sum(total: float, terms: Sequence[float]) -> str:
 
 
 def _text(ranked: Ranked, room: int, figures: str, bar: Text | None = None) -> Group:
-    lines = textwrap.wrap(printable(ranked.hit.text), room, max_lines=2, placeholder="...")
+    text = _state(ranked.hit.record) + printable(ranked.hit.text)
+    lines = textwrap.wrap(text, room, max_lines=3, placeholder="...")
     return Group(
         Text(figures, style="dim"),
         *([] if bar is None else [bar]),

@@ -77,7 +77,7 @@ class AdaptedEmbedder:
     Parameters
     ----------
     name
-        Shown in errors, and part of the fingerprint.
+        Shown in errors. Not part of the fingerprint: a function may move to another module.
     documents, queries
         Take a list of texts, return an array or nested lists of shape (n, dim).
     """
@@ -95,7 +95,7 @@ class AdaptedEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of name, dimension and the largest component's place and sign for each probe.
+        """SHA-256 of the dimension and the largest component's place and sign for each probe.
 
         Rounded values would not do: among thousands, one always lies so close to the edge of
         rounding that another machine's numeric noise carries it over.
@@ -125,7 +125,7 @@ class AdaptedEmbedder:
         documents = self._probe_vectors(self._documents, None)
         dim = documents.shape[1]
         queries = self._probe_vectors(self._queries, dim)
-        digest = hashlib.sha256(f"{self.name}\0{dim}".encode())
+        digest = hashlib.sha256(f"{dim}\0".encode())
         for vectors in (documents, queries):
             for vector in vectors:
                 place = int(np.argmax(np.abs(vector)))
