@@ -258,3 +258,33 @@ def test_a_small_store_takes_little_room() -> None:
     engine = made_engine(0, 10, 384)
     (index,) = engine._rows._indexes
     assert index.codes.size() == 10 * 384 * 4
+
+
+def test_the_rows_of_an_index_may_come_with_their_traces() -> None:
+    rows = np.eye(4, dtype=np.float32)
+    index = faiss.IndexFlatIP(4)
+    index.add(rows)
+    engine = Engine(
+        index,
+        now=NOW,
+        salience=[0.0, 0.5, 0.9, 0.1],
+        created=NOW - 3600.0,
+        tags=[["a"], ["a", "b"], [], ["b"]],
+    )
+    traces = engine.traces()
+    assert traces["salience"].tolist() == [0.0, 0.5, 0.9, 0.1]
+    assert traces["floor"].tolist() == [0.0, 0.4, 0.7, 0.0]
+    assert traces["created"].tolist() == [NOW - 3600.0] * 4
+    assert engine.with_tags(["b"]).tolist() == [1, 3]
+    engine.remove([0])
+    engine.compact()
+    assert engine.ids.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(index.reconstruct_n(0, 3), rows[1:])
+    with pytest.raises(ValueError, match="salience must be one value or 4 values"):
+        Engine(faiss.clone_index(_unit_index(4)), now=NOW, salience=[0.5, 0.5])
+
+
+def _unit_index(count: int) -> faiss.IndexFlatIP:
+    index = faiss.IndexFlatIP(count)
+    index.add(np.eye(count, dtype=np.float32))
+    return index

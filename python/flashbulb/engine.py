@@ -67,11 +67,13 @@ class Engine:
     dim_or_index : int or faiss.IndexFlat
         Number of dimensions, or a flat FAISS index (inner product, or L2) of unit rows. An index
         belongs to the engine from then on and must be changed through it only. Its rows get the
-        ids 0 .. ntotal-1, salience 0 and ``now`` as their time of creation.
+        ids 0 .. ntotal-1; after ``compact`` row i of the index is memory ``ids[i]``.
     policy : Policy
         The constants of the laws.
     now : time, optional
         Required for an index that already has rows.
+    salience, created, tags : optional
+        Of the rows that the index already has, as in :meth:`add`.
     path : {"auto", "fp32", "int8"}
         What a search scans: the rows, or an int8 sketch of them (a quarter of their bytes, kept
         beside them), after which the few rows that may be among the best are scored from the
@@ -91,6 +93,9 @@ class Engine:
         *,
         policy: Policy | None = None,
         now: Time | None = None,
+        salience: ArrayLike = 0.0,
+        created: ArrayLike | Time | None = None,
+        tags: Iterable[Any] | None = None,
         path: SearchPath = "auto",
     ) -> None:
         if path not in ("auto", "fp32", "int8"):
@@ -115,7 +120,9 @@ class Engine:
                 raise ValueError(
                     f"the index has {len(rows)} rows: now= must give their time of creation"
                 )
-            self._append_traces(len(rows), to_seconds(now, "now"))
+            moment = to_seconds(now, "now")
+            columns = self._columns(len(rows), moment, salience=salience, created=created)
+            self._append_traces(len(rows), moment, columns, to_tag_sets(tags, len(rows)))
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -206,27 +213,15 @@ class Engine:
         moment = to_seconds(now, "now")
         rows = to_unit_rows(vectors, self.dim, "vectors")
         count = len(rows)
-        salience = to_column(salience, count, "salience")
-        if floor is None:
-            floor = np.array([self._policy.floor_for(value) for value in salience], np.float64)
-        urgency = to_column(np.nan if urgency is None else urgency, count, "urgency")
-        if created is None:
-            born = np.full(count, moment)
-        elif np.ndim(cast(ArrayLike, created)) == 0:
-            born = np.full(count, to_seconds(created, "created"))
-        else:
-            born = to_column(created, count, "created")
-            for extreme in (born.min(), born.max()) if count else ():
-                to_seconds(extreme, "created")
-        columns = {
-            "salience": salience,
-            "floor": to_column(floor, count, "floor"),
-            "urgency": urgency,
-            "status": np.where(np.isnan(urgency), 0, 1).astype(np.uint8),
-            "created": born,
-            "vividness_time": born,
-            "pinned": to_column(pinned, count, "pinned", np.bool_),
-        }
+        columns = self._columns(
+            count,
+            moment,
+            salience=salience,
+            floor=floor,
+            urgency=urgency,
+            created=created,
+            pinned=pinned,
+        )
         names = to_tag_sets(tags, count)
         wanted = None if ids is None else to_ids(ids)
         if wanted is not None and len(wanted) != count:
@@ -238,6 +233,39 @@ class Engine:
             except BaseException:
                 self._rows.truncate(len(self._rows) - count)
                 raise
+
+    def _columns(
+        self,
+        count: int,
+        now: float,
+        *,
+        salience: ArrayLike = 0.0,
+        floor: ArrayLike | None = None,
+        urgency: ArrayLike | None = None,
+        created: ArrayLike | Time | None = None,
+        pinned: ArrayLike = False,
+    ) -> dict[str, NDArray[Any]]:
+        salience = to_column(salience, count, "salience")
+        if floor is None:
+            floor = np.array([self._policy.floor_for(value) for value in salience], np.float64)
+        urgency = to_column(np.nan if urgency is None else urgency, count, "urgency")
+        if created is None:
+            born = np.full(count, now)
+        elif np.ndim(cast(ArrayLike, created)) == 0:
+            born = np.full(count, to_seconds(created, "created"))
+        else:
+            born = to_column(created, count, "created")
+            for extreme in (born.min(), born.max()) if count else ():
+                to_seconds(extreme, "created")
+        return {
+            "salience": salience,
+            "floor": to_column(floor, count, "floor"),
+            "urgency": urgency,
+            "status": np.where(np.isnan(urgency), 0, 1).astype(np.uint8),
+            "created": born,
+            "vividness_time": born,
+            "pinned": to_column(pinned, count, "pinned", np.bool_),
+        }
 
     def _append_traces(
         self,
