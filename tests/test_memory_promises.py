@@ -173,3 +173,13 @@ def test_open_tasks_are_listed_without_asking_a_question() -> None:
         assert all(record.access_count == 0 for record in memory.list())
         with pytest.raises(ValueError, match="status must be"):
             memory.list(status="todo")
+
+
+@pytest.mark.parametrize("k", [1.5, None, "3", True, -1])
+def test_r13_a_k_that_is_no_count_is_a_value_error(k: Any) -> None:
+    engine = Engine(2)
+    with Memory(":memory:") as memory:
+        with pytest.raises(ValueError, match="k must"):
+            memory.recall("anything", k)
+        with pytest.raises(ValueError, match="k must"):
+            engine.search([1.0, 0.0], k, now=0.0)

@@ -142,10 +142,14 @@ def check_unit(value: object, name: str) -> float:
     return float(value) + 0.0
 
 
+class NotACount(TypeError, ValueError):
+    """A number of things that is no int: neither of the right type nor of a right value."""
+
+
 def check_count(value: object, name: str) -> int:
     """A non-negative integer, however large."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
+        raise NotACount(f"{name} must be an int, got {type(value).__name__} {value!r:.80}")
     if value < 0:
         raise ValueError(f"{name} must not be negative, got {value}")
     return int(value)
