@@ -129,9 +129,8 @@ static inline void scan_int8_rows(const std::int8_t* codes, std::size_t stride,
         std::int32_t high = 0;
         std::int32_t low = 0;
         for (std::size_t i = 0; i < stride; ++i) {
-            const auto code = static_cast<std::int16_t>(row[i]);
-            high += code * static_cast<std::int16_t>(query.high[i]);
-            low += code * static_cast<std::int16_t>(query.low[i]);
+            high += static_cast<std::int16_t>(row[i]) * static_cast<std::int16_t>(query.high[i]);
+            low += static_cast<std::int16_t>(row[i]) * static_cast<std::int16_t>(query.low[i]);
         }
         out[r] = int8_product(scales[r], query, high, low);
     }
