@@ -31,6 +31,10 @@ asan:
 tsan:
     .ci/run cpp:tsan
 
+# The C++ library, installed, moved and used by the examples
+package:
+    .ci/run package
+
 # clang-tidy over the core
 tidy:
     .ci/run cpp:tidy

@@ -23,6 +23,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
+VERSION_HEADER = "cpp/include/flashbulb/version.hpp"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,9 @@ def test_every_place_names_the_same_version(project: dict[str, Any]) -> None:
     assert newest is not None
     assert newest[1] == version
     assert metadata.version("flashbulb") == version
+    header = dict(re.findall(r"#define FLASHBULB_(\w+) +(\S+)", read(VERSION_HEADER)))
+    assert header.pop("VERSION") == f'"{version}"'
+    assert [header[f"VERSION_{part}"] for part in ("MAJOR", "MINOR", "PATCH")] == version.split(".")
 
 
 def test_pre_commit_runs_the_versions_of_the_lint_group(project: dict[str, Any]) -> None:
@@ -61,6 +65,12 @@ def test_pre_commit_runs_the_versions_of_the_lint_group(project: dict[str, Any])
 @pytest.mark.parametrize("name", ["py.typed", "_core.pyi", "demo/stream.csv"])
 def test_the_package_holds(name: str) -> None:
     assert resources.files("flashbulb").joinpath(name).is_file()
+
+
+def test_the_wheel_holds_the_extension_and_not_the_cpp_library() -> None:
+    files = metadata.files("flashbulb")
+    assert files
+    assert [f for f in files if f.suffix in (".a", ".hpp", ".cmake", ".pc")] == []
 
 
 def test_the_licence_is_apache_2(project: dict[str, Any]) -> None:
