@@ -12,10 +12,10 @@ namespace flashbulb {
 /// Not recursive. Whoever may hold an interpreter lock must give it up while waiting here.
 class RwLock {
 public:
-    void lock_shared();
-    void unlock_shared();
-    void lock();
-    void unlock();
+    void lock_shared();    ///< Waits for the writers whose turn it is, then reads.
+    void unlock_shared();  ///< @pre the caller reads
+    void lock();           ///< Waits until nobody reads or writes, then writes.
+    void unlock();         ///< @pre the caller writes
 
 private:
     std::mutex mutex_;

@@ -10,6 +10,7 @@
 
 namespace flashbulb {
 
+/// A tag, by the number that its dictionary gave it.
 using TagId = std::uint32_t;
 
 /// Interned tag names. Ids are dense and never change.
@@ -17,8 +18,11 @@ class TagDictionary {
 public:
     /// Id of a name, made if it is new.
     TagId intern(std::string_view name);
+    /// Id of a name, if it has been interned.
     [[nodiscard]] std::optional<TagId> find(std::string_view name) const;
+    /// Name of an id. @throws std::out_of_range if there is none.
     [[nodiscard]] const std::string& name(TagId id) const { return names_.at(id); }
+    /// Number of names; ids are below it.
     [[nodiscard]] std::size_t size() const noexcept { return names_.size(); }
 
 private:
