@@ -6,7 +6,7 @@ set(FLASHBULB_LEVELS base)
 set(FLASHBULB_FLAGS_base "")
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(FLASHBULB_FLAGS_v3 -mavx2 -mfma)
+  set(FLASHBULB_FLAGS_v3 -mavx2 -mfma -mf16c)
   set(FLASHBULB_FLAGS_v3_vnni ${FLASHBULB_FLAGS_v3} -mavxvnni)
   set(FLASHBULB_FLAGS_v4
       ${FLASHBULB_FLAGS_v3}

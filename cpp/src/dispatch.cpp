@@ -23,7 +23,7 @@ struct Level {
 };
 
 #if defined(__x86_64__)
-// Not by __builtin_cpu_supports, which knows the name only in newer compilers.
+// Not by __builtin_cpu_supports, which knows these names only in newer compilers.
 [[maybe_unused]] bool has_avx_vnni() {
     unsigned eax = 0;
     unsigned ebx = 0;
@@ -32,8 +32,16 @@ struct Level {
     return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1U << 4U)) != 0;
 }
 
+[[maybe_unused]] bool has_f16c() {
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & (1U << 29U)) != 0;
+}
+
 [[maybe_unused]] bool has_v3() {
-    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && has_f16c();
 }
 
 [[maybe_unused]] bool has_v4() {

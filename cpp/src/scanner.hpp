@@ -57,7 +57,7 @@ void for_each_block(const VectorView& vectors, const Int8Sketch* sketch, Visit&&
             if (sketch != nullptr && sketch->run(begin).count < count) {
                 count = sketch->run(begin).count;
             }
-            visit(begin, count, segment.data + done * vectors.dim());
+            visit(begin, count, vectors.row(begin));
             done += count;
         }
     }

@@ -22,8 +22,6 @@ SearchPath = Literal["auto", "fp32", "int8"]
 SEGMENT_ROWS = 65_536
 """Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
 
-UNIT_NORM_TOLERANCE = 1e-5
-
 # Fewer rows cost little either way; without int8 dot products of the processor
 # the sketch costs in arithmetic what it saves in bytes.
 _SKETCH_FROM_ROWS = 1024
@@ -91,10 +89,10 @@ class FlatRows:
             )
         # A downcast index does not keep its rows alive: the object that was handed in does.
         rows = cls(int(flat.d), path=path, index=flat, owner=index)
-        bad = rows.view().first_row_not_unit(UNIT_NORM_TOLERANCE)
+        bad = rows.view().first_row_not_unit()
         if bad < len(rows):
             raise ValueError(
-                f"row {bad} of the index does not have unit norm within {UNIT_NORM_TOLERANCE}; "
+                f"row {bad} of the index does not have unit norm within 1e-05; "
                 "normalise the rows before handing the index over"
             )
         rows._extend_sketch()
@@ -118,7 +116,7 @@ class FlatRows:
                 if count:  # an empty index has no address
                     segments.append((int(index.get_xb()), first, count))
                 first += count
-            self._view = _core.VectorView(segments, self.dim)
+            self._view = _core.VectorView(segments, _core.RowFormat(self.dim))
         return self._view
 
     def append(self, rows: NDArray[np.float32]) -> None:

@@ -619,7 +619,7 @@ class Engine:
         tags = to_tag_sets(state["tags"], len(ids))
         engine._append_traces(len(ids), latest, columns, tags, ids)
         engine._rows.append(vectors)
-        bad = engine._rows.view().first_row_not_unit(1e-5)
+        bad = engine._rows.view().first_row_not_unit()
         if bad < len(ids):
             raise ValueError(f"vector {bad} does not have unit norm within 1e-5")
         engine._table.next_id = check_count(state["next_id"], "next_id")

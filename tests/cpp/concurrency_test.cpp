@@ -95,7 +95,7 @@ TEST(ConcurrencyTest, SearchesBesideAWriterSeeWholeStates) {
         if (round % 25 == 0) {
             const VectorView view = store.view();
             const auto kept = traces.compact();
-            keep_rows(view, kept);
+            view.keep(kept);
             store.rows.resize(kept.size() * dim);
         }
     }

@@ -24,6 +24,7 @@ namespace {
 #include "kernels/search.inl"
 #include "kernels/sketch.inl"
 #include "kernels/welford.inl"
+#include "kernels/decode.inl"
 // clang-format on
 
 }  // namespace
@@ -45,6 +46,8 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         welford_block,
         welford_merge,
         squared_distance,
+        decode_float16,
+        decode_uint8,
     };
     return table;
 }

@@ -115,6 +115,14 @@ struct KernelTable {
     /// Squared L2 distance of a vector to a centroid, in 8 lanes. Same bits at every level.
     double (*squared_distance)(const float* values, const double* centroid,
                                std::size_t dim) noexcept;
+
+    /// IEEE halves as float32. Same bits at every level.
+    void (*decode_float16)(const std::uint16_t* codes, std::size_t count, float* out) noexcept;
+
+    /// One row of 8-bit codes: minimum + ((code + 0.5) / 255) * range in float32, each step
+    /// rounded. Same bits at every level.
+    void (*decode_uint8)(const std::uint8_t* codes, const float* minimum, const float* range,
+                         std::size_t dim, float* out) noexcept;
 };
 
 // One function per level, defined by table.cpp compiled for that level.
