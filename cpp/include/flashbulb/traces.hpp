@@ -18,18 +18,18 @@ enum class TaskStatus : std::uint8_t { not_a_task = 0, open = 1, completed = 2 }
 
 /// One memory trace, as it goes in and comes out. Times are epoch seconds.
 struct Trace {
-    std::int64_t id = 0;
-    double salience = 0.0;        ///< [0, 1]
-    double floor = 0.0;           ///< [0, 1]; vividness never fades below it
-    double vividness = 1.0;       ///< anchor v0, [floor, 1]
-    double vividness_time = 0.0;  ///< time of the anchor
-    double created = 0.0;
-    double last_access = none;
+    std::int64_t id = 0;                 ///< above that of every earlier row
+    double salience = 0.0;               ///< [0, 1]
+    double floor = 0.0;                  ///< [0, 1]; vividness never fades below it
+    double vividness = 1.0;              ///< anchor v0, [floor, 1]
+    double vividness_time = 0.0;         ///< time of the anchor
+    double created = 0.0;                ///< when the event happened
+    double last_access = none;           ///< recency counts from the later of this and `created`
     double last_strength_change = none;  ///< by access or suppression
     double urgency = none;               ///< [0, 1]
-    std::int64_t access_count = 0;
-    TaskStatus status = TaskStatus::not_a_task;
-    bool pinned = false;
+    std::int64_t access_count = 0;       ///< how often it was touched
+    TaskStatus status = TaskStatus::not_a_task;  ///< not a task if and only if urgency is none
+    bool pinned = false;                         ///< vividness 1, no decay, no suppression
 };
 
 /// The traces of all rows of an engine, as columns. Row r belongs to vector r. Ids ascend with the
@@ -41,9 +41,11 @@ public:
     /// @throws std::invalid_argument if the policy is not valid.
     explicit TraceTable(const Policy& policy);
 
+    /// The constants that are in use.
     [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
     /// Rows, tombstones included.
     [[nodiscard]] std::size_t rows() const noexcept { return id_.size(); }
+    /// Rows that have not been removed.
     [[nodiscard]] std::size_t live() const noexcept { return live_; }
     /// Lowest id that has never been used; ids of removed rows are not given again.
     [[nodiscard]] std::int64_t next_id() const noexcept { return next_id_; }
@@ -58,8 +60,11 @@ public:
     /// Row of a live id.
     [[nodiscard]] std::optional<std::size_t> find(std::int64_t id) const noexcept;
 
+    /// A row as it could be appended again.
     [[nodiscard]] Trace trace(std::size_t row) const;
+    /// Tags of a row, as appended.
     [[nodiscard]] std::span<const TagId> tags(std::size_t row) const noexcept;
+    /// Whether the row has not been removed.
     [[nodiscard]] bool is_live(std::size_t row) const noexcept { return (flags_[row] & dead) == 0; }
     /// Live rows in ascending order (which is the order of ids).
     [[nodiscard]] std::vector<std::size_t> live_rows() const;
@@ -77,8 +82,11 @@ public:
     /// Marks a task as completed, unpins it and lowers its floor by one class.
     /// @pre the row is a task. Completing a completed task changes nothing.
     void complete(std::size_t row, double now) noexcept;
+    /// Holds vividness at 1 from now on, without decay or suppression.
     void pin(std::size_t row, double now) noexcept;
+    /// Lets it fade again, from 1 at `now`.
     void unpin(std::size_t row, double now) noexcept;
+    /// Leaves a tombstone; the id is never given again.
     void remove(std::size_t row) noexcept;
 
     /// Re-anchors every row at `now`. A row whose anchor lies after `now` keeps it.
@@ -97,26 +105,27 @@ public:
     [[nodiscard]] bool has_tags(std::size_t row, std::span<const TagId> wanted) const noexcept;
 
     // Flags of a row, for the filters of a search.
-    static constexpr std::uint8_t dead = 1;
-    static constexpr std::uint8_t task = 2;
-    static constexpr std::uint8_t completed = 4;
-    static constexpr std::uint8_t pinned = 8;
+    static constexpr std::uint8_t dead = 1;       ///< removed
+    static constexpr std::uint8_t task = 2;       ///< open or completed
+    static constexpr std::uint8_t completed = 4;  ///< a task that is done
+    static constexpr std::uint8_t pinned = 8;     ///< exempt from decay and suppression
 
     /// Columns for a scan; valid until the next change.
     struct Columns {
-        const double* vividness;
-        const double* vividness_time;
-        const double* decay_rate;
-        const double* floor;
-        const double* task_shift;
-        const double* bonus_salience;
-        const double* recency_time;
-        const double* created;
-        const std::uint8_t* flags;
-        const std::uint64_t* tag_bloom;
-        const std::int64_t* id;
-        const double* salience;
+        const double* vividness;         ///< anchor v0
+        const double* vividness_time;    ///< its time t0
+        const double* decay_rate;        ///< per second; 0 if pinned
+        const double* floor;             ///< stability floor
+        const double* task_shift;        ///< what the task state adds to vividness
+        const double* bonus_salience;    ///< salience that counts in the bonus
+        const double* recency_time;      ///< later of creation and last access
+        const double* created;           ///< when the event happened
+        const std::uint8_t* flags;       ///< dead, task, completed, pinned
+        const std::uint64_t* tag_bloom;  ///< tag_bloom() of the tags
+        const std::int64_t* id;          ///< ascending
+        const double* salience;          ///< as appended
     };
+    /// All columns, rows() values each.
     [[nodiscard]] Columns columns() const noexcept;
 
 private:

@@ -23,11 +23,12 @@ enum class Encoding : std::uint8_t {
 /// (FAISS itself fuses the last two where it has vector code for the dim, so that its own decoded
 /// values differ in the last bit from one processor to the next. These do not.)
 struct RowFormat {
-    std::size_t dim = 0;
-    Encoding encoding = Encoding::float32;
-    std::vector<float> minimum{};  ///< dim values for uint8, else none
-    std::vector<float> range{};    ///< the same
+    std::size_t dim = 0;                    ///< values of a row
+    Encoding encoding = Encoding::float32;  ///< of each value
+    std::vector<float> minimum{};           ///< dim values for uint8, else none
+    std::vector<float> range{};             ///< the same
 
+    /// Bytes of a stored row; there is nothing between two rows.
     [[nodiscard]] std::size_t row_bytes() const noexcept;
 };
 
@@ -35,13 +36,13 @@ struct RowFormat {
 struct Segment {
     void* data;             ///< row after row, row_bytes() each
     std::size_t first_row;  ///< number of its first row in the whole view
-    std::size_t count;
+    std::size_t count;      ///< rows
 };
 
 /// One of several runs over which the rows of a view are scattered, such as an inverted list.
 struct RowList {
-    void* data;
-    std::size_t count;
+    void* data;         ///< row after row, row_bytes() each
+    std::size_t count;  ///< rows
     /// dim values to add to each decoded row (a coarse centroid whose residuals are stored), or
     /// nullptr
     const float* offset = nullptr;
@@ -66,8 +67,11 @@ public:
     /// @throws std::invalid_argument as above, or if a place lies outside its list.
     VectorView(std::vector<RowList> lists, std::span<const std::uint64_t> places, RowFormat format);
 
+    /// Values of a row.
     [[nodiscard]] std::size_t dim() const noexcept { return format_.dim; }
+    /// Rows of all runs.
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+    /// What is stored for each row.
     [[nodiscard]] const RowFormat& format() const noexcept { return format_; }
 
     /// Whether the rows are float32 in segments, so that they can be read in place.

@@ -9,11 +9,13 @@ namespace flashbulb {
 /// Count, mean and sum of squared deviations of a stream, updated in one pass (Welford) and
 /// mergeable (Chan).
 struct Moments {
-    std::int64_t count = 0;
-    double mean = 0.0;
-    double m2 = 0.0;
+    std::int64_t count = 0;  ///< values seen
+    double mean = 0.0;       ///< their mean; 0 if there are none
+    double m2 = 0.0;         ///< sum of their squared deviations from the mean
 
+    /// Takes one more value in.
     void update(double value) noexcept;
+    /// As if the values of `other` had come, too.
     void merge(const Moments& other) noexcept;
     /// Sample variance, m2 / (count - 1); 0 for fewer than two values.
     [[nodiscard]] double variance() const noexcept;
@@ -27,15 +29,21 @@ public:
     /// From saved moments. @throws std::invalid_argument if they do not fit together.
     Centroid(std::int64_t count, std::vector<double> mean, std::vector<double> m2);
 
+    /// Values of a vector.
     [[nodiscard]] std::size_t dim() const noexcept { return mean_.size(); }
+    /// Vectors seen.
     [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+    /// Mean of each dimension: the centroid.
     [[nodiscard]] const std::vector<double>& mean() const noexcept { return mean_; }
+    /// Sum of squared deviations of each dimension.
     [[nodiscard]] const std::vector<double>& m2() const noexcept { return m2_; }
 
+    /// Takes one more vector in.
     /// @param vector dim() finite values
     void update(const float* vector);
     /// The same as one update a row, up to rounding, but blockwise with Chan's merge.
     void update_batch(const float* rows, std::size_t rows_count);
+    /// As if the vectors of `other` had come, too.
     /// @throws std::invalid_argument if the dims differ
     void merge(const Centroid& other);
     /// L2 distance of a vector to the centroid; 0 if nothing has been seen.
