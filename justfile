@@ -35,6 +35,10 @@ tsan:
 package:
     .ci/run package
 
+# Reference of the C++ headers, into build/docs
+docs:
+    .ci/run docs
+
 # clang-tidy over the core
 tidy:
     .ci/run cpp:tidy

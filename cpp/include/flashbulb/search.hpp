@@ -22,39 +22,40 @@ struct Filter {
     double until = std::numeric_limits<double>::infinity();   ///< created < until
     /// Rows (ascending) whose time counts as inside although `created` is not.
     std::vector<std::size_t> time_exempt;
-    std::optional<TaskStatus> status;
+    std::optional<TaskStatus> status;  ///< only rows of this status
     /// Rows (ascending) to which the search is restricted.
     std::optional<std::vector<std::size_t>> allowed;
 };
 
 /// Values to add to the similarity of some rows, rows ascending and not repeated.
 struct SparseAddends {
-    std::vector<std::size_t> rows;
-    std::vector<double> values;
+    std::vector<std::size_t> rows;  ///< ascending, without repeats
+    std::vector<double> values;     ///< one a row, within 1e12 of 0
 };
 
+/// What to search for, at what moment, and what counts how much.
 struct SearchRequest {
-    const float* queries = nullptr;  ///< query_count unit vectors of the view's dim
-    std::size_t query_count = 0;
-    std::size_t k = 0;
-    double now = 0.0;                ///< epoch seconds
-    double similarity_weight = 1.0;  ///< similarity = weight * cosine + addend
-    double vividness_weight = 0.3;
-    double recency_weight = 0.1;
-    Filter filter;
+    const float* queries = nullptr;      ///< query_count unit vectors of the view's dim
+    std::size_t query_count = 0;         ///< queries, row-major in `queries`
+    std::size_t k = 0;                   ///< hits wanted for each query
+    double now = 0.0;                    ///< epoch seconds
+    double similarity_weight = 1.0;      ///< similarity = weight * cosine + addend
+    double vividness_weight = 0.3;       ///< of effective vividness times salience
+    double recency_weight = 0.1;         ///< of exp(-age / recency_days)
+    Filter filter;                       ///< the same for all queries
     std::vector<SparseAddends> addends;  ///< none, or one a query
     const Int8Sketch* sketch = nullptr;  ///< scanned instead of the rows, if given; same result
 };
 
 /// Row-major (query_count, k) arrays; k is min(request.k, rows that pass the filter).
 struct SearchResult {
-    std::size_t k = 0;
-    std::vector<std::int64_t> ids;
-    std::vector<double> scores;
-    std::vector<double> similarities;
-    std::vector<double> cosines;
-    std::vector<double> vividness_bonus;
-    std::vector<double> recency_bonus;
+    std::size_t k = 0;                    ///< hits of each query
+    std::vector<std::int64_t> ids;        ///< of the traces
+    std::vector<double> scores;           ///< (similarity + vividness bonus) + recency bonus
+    std::vector<double> similarities;     ///< weight * cosine + addend
+    std::vector<double> cosines;          ///< float64 inner products
+    std::vector<double> vividness_bonus;  ///< weight and ramp included
+    std::vector<double> recency_bonus;    ///< weight and ramp included
 };
 
 /// The exact top k of the fused score
@@ -73,8 +74,8 @@ struct SearchResult {
 
 /// A row and its largest cosine to any of a set of other rows.
 struct RelatedRow {
-    std::size_t row;
-    double cosine;
+    std::size_t row;  ///< its number
+    double cosine;    ///< the largest
 };
 
 /// Live rows outside `accessed` whose cosine to an accessed row is above `threshold`, each with
