@@ -16,6 +16,10 @@ using kernels::Ramp;
 
 constexpr double seconds_per_day = 86400.0;
 
+// Bounds of the bonus may be so much too large, as a share, before they are made anew. With the
+// default constants that takes a quarter of an hour.
+constexpr double looseness = 1e-3;
+
 [[noreturn]] void refuse(std::size_t row, const char* what, double got) {
     throw std::invalid_argument("row " + std::to_string(row) + ": " + what + ", got " +
                                 std::to_string(got));
@@ -108,6 +112,11 @@ void TraceTable::append(std::span<const Trace> traces, std::span<const std::vect
     reserve(tag_bloom_, traces.size());
     reserve(tag_end_, traces.size());
     reserve(tag_pool_, new_tags);
+    BonusBounds* const bounds = bounds_.present();
+    if (bounds != nullptr) {
+        reserve(bounds->vividness, traces.size());
+        reserve(bounds->recency, traces.size());
+    }
 
     for (std::size_t i = 0; i < traces.size(); ++i) {
         const Trace& trace = traces[i];
@@ -135,6 +144,11 @@ void TraceTable::append(std::span<const Trace> traces, std::span<const std::vect
         recency_time_.push_back(0.0);
         derive(id_.size() - 1);
     }
+    if (bounds != nullptr) {
+        bounds->vividness.resize(rows());
+        bounds->recency.resize(rows());
+        bound(rows() - traces.size(), traces.size(), *bounds);
+    }
     live_ += traces.size();
     next_id_ = next;
 }
@@ -161,6 +175,29 @@ void TraceTable::derive(std::size_t row) noexcept {
              : salience_[row];
     const double accessed = last_access_[row];
     recency_time_[row] = accessed > created_[row] ? accessed : created_[row];
+}
+
+void TraceTable::bound(std::size_t begin, std::size_t count, BonusBounds& bounds) const noexcept {
+    active_kernels().bonus_bounds(law_columns(columns()), begin, count,
+                                  law_parameters(policy_, bounds.from, 1.0, 1.0),
+                                  bounds.vividness.data() + begin, bounds.recency.data() + begin);
+}
+
+// After a change of one row.
+void TraceTable::changed(std::size_t row) noexcept {
+    derive(row);
+    if (BonusBounds* const bounds = bounds_.present()) bound(row, 1, *bounds);
+}
+
+std::shared_ptr<const BonusBounds> TraceTable::bonus_bounds(double now) const {
+    // A factor that decays with rate r has lost less than a thousandth of itself after 0.001 / r.
+    const double fastest = std::max(policy_.decay_rate(0.0), 1.0 / policy_.recency_days);
+    const double patience = looseness * seconds_per_day / fastest;
+    return bounds_.get(now, patience, [this](BonusBounds& bounds) {
+        bounds.vividness.resize(rows());
+        bounds.recency.resize(rows());
+        bound(0, rows(), bounds);
+    });
 }
 
 std::optional<std::size_t> TraceTable::find(std::int64_t id) const noexcept {
@@ -241,7 +278,7 @@ void TraceTable::touch(std::size_t row, double now) noexcept {
     }
     ++access_count_[row];
     if (!(last_access_[row] > now)) last_access_[row] = now;
-    derive(row);
+    changed(row);
 }
 
 bool TraceTable::suppress(std::size_t row, double cosine, double now) noexcept {
@@ -252,6 +289,7 @@ bool TraceTable::suppress(std::size_t row, double cosine, double now) noexcept {
     const double v = vividness(row, now, false);
     anchor(row, std::max(v - policy_.rif_strength * cosine, floor_[row]), now);
     last_strength_change_[row] = now;
+    changed(row);
     return true;
 }
 
@@ -261,20 +299,20 @@ void TraceTable::complete(std::size_t row, double now) noexcept {
     flags_[row] = static_cast<std::uint8_t>((flags_[row] | completed) & ~pinned);
     anchor(row, v, now);
     floor_[row] = policy_.floor_after_completion(floor_[row]);
-    derive(row);
+    changed(row);
 }
 
 void TraceTable::pin(std::size_t row, double now) noexcept {
     flags_[row] = static_cast<std::uint8_t>(flags_[row] | pinned);
     anchor(row, 1.0, now);
-    derive(row);
+    changed(row);
 }
 
 void TraceTable::unpin(std::size_t row, double now) noexcept {
     if ((flags_[row] & pinned) == 0) return;
     flags_[row] = static_cast<std::uint8_t>(flags_[row] & ~pinned);
     anchor(row, vividness_[row], now);
-    derive(row);
+    changed(row);
 }
 
 void TraceTable::remove(std::size_t row) noexcept {
@@ -286,16 +324,19 @@ void TraceTable::remove(std::size_t row) noexcept {
 void TraceTable::materialize_decay(double now) {
     const std::vector<double> current = all_vividness(now);
     for (std::size_t row = 0; row < rows(); ++row) anchor(row, current[row], now);
+    bounds_.reset();
 }
 
 void TraceTable::set_policy(const Policy& policy) {
     policy.validate();
     policy_ = policy;
     for (std::size_t row = 0; row < rows(); ++row) derive(row);
+    bounds_.reset();
 }
 
 std::vector<std::size_t> TraceTable::compact() {
     std::vector<std::size_t> kept = live_rows();
+    bounds_.reset();
     std::vector<TagId> pool;
     std::vector<std::size_t> ends;
     ends.reserve(kept.size());

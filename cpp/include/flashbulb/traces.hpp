@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "flashbulb/bonus_bounds.hpp"
 #include "flashbulb/policy.hpp"
 #include "flashbulb/tags.hpp"
 
@@ -73,6 +75,12 @@ public:
     /// Vividness of every row at `now`, tombstones included.
     [[nodiscard]] std::vector<double> all_vividness(double now) const;
 
+    /// Bounds of the bonus of every row from some moment at or before `now` on, made at the first
+    /// call and again when what decay takes since then exceeds a thousandth. Valid until the next
+    /// change, which keeps them up to date.
+    /// @return null if `now` lies before them: then compute directly.
+    [[nodiscard]] std::shared_ptr<const BonusBounds> bonus_bounds(double now) const;
+
     /// Access (reinforcement): v <- min(v + boost (1 + gain s), 1), count + 1, last access = now.
     /// Strength moves at most once per `strength_interval_seconds`; the count is always exact.
     void touch(std::size_t row, double now) noexcept;
@@ -130,6 +138,8 @@ public:
 
 private:
     void derive(std::size_t row) noexcept;
+    void bound(std::size_t begin, std::size_t count, BonusBounds& bounds) const noexcept;
+    void changed(std::size_t row) noexcept;
     void anchor(std::size_t row, double vividness, double now) noexcept;
     [[nodiscard]] bool strength_may_move(std::size_t row, double now) const noexcept;
 
@@ -157,6 +167,8 @@ private:
     std::vector<double> task_shift_;      // what the task state adds to vividness
     std::vector<double> bonus_salience_;  // salience that counts in the bonus
     std::vector<double> recency_time_;    // later of creation and last access
+
+    BonusBoundsCache bounds_;
 };
 
 }  // namespace flashbulb

@@ -38,6 +38,7 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         divide,
         vividness,
         bonus,
+        bonus_bounds,
         fuse,
         filter_flags,
         filter_times,

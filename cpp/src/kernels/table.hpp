@@ -80,6 +80,12 @@ struct KernelTable {
                   const LawParameters& parameters, double* vividness_bonus,
                   double* recency_bonus) noexcept;
 
+    /// Bounds of both factors of the bonus at `now` and later, for weights of 1, as value * 65535
+    /// rounded up: code * bonus_bound_step is never below what `bonus` gives at any level.
+    void (*bonus_bounds)(const LawColumns& columns, std::size_t begin, std::size_t count,
+                         const LawParameters& parameters, std::uint16_t* vividness,
+                         std::uint16_t* recency) noexcept;
+
     /// Upper bounds of scores: upper[i] = F(similarity + errors[i]) with similarity =
     /// weight * cosines[i] + addends[i] and F the ramped sum; -inf where mask[i] == 0.
     /// @return the largest of them (-inf if there is none).
