@@ -204,6 +204,19 @@ TEST(FaissRowsTest, RefusesWhatItCannotReadInPlace) {
     torn.ntotal -= 1;
     expect_refused(torn, "expected 111840 bytes, got 112000");
 
+    // Newer versions of FAISS may read rows that belong to somebody else.
+    const auto refuse_borrowed = [](auto& index, void* address) {
+        using Codes = decltype(index.codes);
+        if constexpr (requires { Codes::create_view(address, 0, nullptr); }) {
+            index.codes = Codes::create_view(address, index.codes.size(), nullptr);
+            expect_refused(index, "expected an index that owns its rows");
+        }
+    };
+    faiss::IndexFlatIP borrowed(dim);
+    borrowed.add(rows, vectors.data());
+    std::vector<float> elsewhere = vectors;
+    refuse_borrowed(borrowed, elsewhere.data());
+
     faiss::IndexFlatL2 coarse(dim);
     faiss::IndexIVFFlat own_labels(&coarse, dim, 4);
     own_labels.train(rows, vectors.data());

@@ -170,7 +170,7 @@ private:
         return format;
     }
 
-    // Since 1.10, storage of FAISS may belong to someone else, such as a mapped file.
+    // Since 1.11, storage of FAISS may belong to someone else, such as a mapped file.
     template <typename Codes>
     static void require_owned(const Codes& codes) {
         if constexpr (requires { codes.is_owned; }) {
