@@ -26,11 +26,12 @@ inline constexpr float bonus_bound_step = 0x1.000104p-16F;
 /// must run alone. A copy starts without bounds.
 class BonusBoundsCache {
 public:
+    /// Fills the bounds of all rows for the moment `from`, which is set.
     using Compute = std::function<void(BonusBounds&)>;
 
     BonusBoundsCache() = default;
-    BonusBoundsCache(const BonusBoundsCache&) noexcept {}
-    BonusBoundsCache& operator=(const BonusBoundsCache&) noexcept;
+    BonusBoundsCache(const BonusBoundsCache&) noexcept {}           ///< without the bounds
+    BonusBoundsCache& operator=(const BonusBoundsCache&) noexcept;  ///< forgets its own bounds
     ~BonusBoundsCache() = default;
 
     /// Bounds that hold at `now`, made anew by `compute` (which finds `from` set) if there are
