@@ -113,7 +113,9 @@ void select_inner_products(benchmark::State& state) {
     set_rates(state, count, dim * sizeof(float));
 }
 
-template <bool Sketched>
+enum class Path { float32, int8, int4 };
+
+template <Path path, int queries = 1>
 void search(benchmark::State& state) {
     const auto count = static_cast<std::size_t>(state.range(0));
     // A view is of storage that its owner may change; a search only reads it.
@@ -121,26 +123,29 @@ void search(benchmark::State& state) {
     const VectorView view({{rows, 0, count}}, dim);
     const TraceTable& table = traces(count);
     SearchRequest request;
-    request.queries = query();
-    request.query_count = 1;
+    request.queries = unit_rows(256).data();
+    request.query_count = queries;
     request.k = 10;
     request.now = now;
-    Int8Sketch sketch(dim);
-    if (Sketched) {
+    Sketch sketch(dim);
+    if (path != Path::float32) {
         sketch.extend(view);
         request.sketch = &sketch;
+        request.path = path == Path::int8 ? SearchPath::int8 : SearchPath::int4;
     }
     for (auto _ : state) {
         benchmark::DoNotOptimize(flashbulb::search(view, table, request));
     }
-    set_rates(state, count, Sketched ? sketch.row_bytes() : dim * sizeof(float));
+    set_rates(state, count,
+              path == Path::float32 ? dim * sizeof(float)
+                                    : sketch.stride() * (path == Path::int8 ? 2 : 1));
 }
 
-void encode_int8(benchmark::State& state) {
+void encode(benchmark::State& state) {
     constexpr std::size_t count = 10'000;
     auto* rows = const_cast<float*>(unit_rows(count).data());
     const VectorView view({{rows, 0, count}}, dim);
-    Int8Sketch sketch(dim);
+    Sketch sketch(dim);
     for (auto _ : state) {
         sketch.truncate(0);
         sketch.extend(view);
@@ -234,12 +239,15 @@ int main(int argc, char** argv) {
         const std::string level(to_string(each));
         for (const std::int64_t count : row_counts) {
             add("select_inner_products", level, select_inner_products)->Arg(count);
-            add("search", level, search<false>)->Arg(count);
-            add("search_int8", level, search<true>)->Arg(count);
+            add("search_fp32", level, search<Path::float32>)->Arg(count);
+            add("search_int8", level, search<Path::int8>)->Arg(count);
+            add("search_int4", level, search<Path::int4>)->Arg(count);
+            add("search_int8_of_256", level, search<Path::int8, 256>)->Arg(count);
+            add("search_int4_of_16", level, search<Path::int4, 16>)->Arg(count);
             add("welford_batched", level, welford_batched)->Arg(count);
         }
         add("welford_one_by_one", level, welford_one_by_one);
-        add("encode_int8", level, encode_int8);
+        add("encode", level, encode);
         add("bonus", level, bonus);
         add("decay", level, decay);
         add("rows_with_tags", level, rows_with_tags);

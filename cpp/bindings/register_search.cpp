@@ -20,6 +20,13 @@ std::optional<TaskStatus> status_of(const std::optional<int>& status) {
     return static_cast<TaskStatus>(*status);
 }
 
+SearchPath path_of(const std::string& name) {
+    if (name == "auto") return SearchPath::automatic;
+    if (name == "int8") return SearchPath::int8;
+    if (name == "int4") return SearchPath::int4;
+    throw py::value_error("path must be 'auto', 'int8' or 'int4', got '" + name + "'");
+}
+
 std::vector<std::size_t> rows_of(const py::object& object, const char* name, std::size_t limit) {
     return object.is_none() ? std::vector<std::size_t>{} : require_rows(object, name, limit);
 }
@@ -31,7 +38,7 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
                       const py::object& time_exempt, const std::optional<int>& status,
                       const py::object& allowed,
                       const std::vector<std::pair<py::object, py::object>>& addends,
-                      const Int8Sketch* sketch) {
+                      const Sketch* sketch, const std::string& path) {
     const auto queries = require_array<float>(queries_object, "queries", 2);
     if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
         throw py::value_error("queries must have " + std::to_string(view.dim()) + " columns, got " +
@@ -40,6 +47,7 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
     SearchRequest request;
     request.queries = queries.data();
     request.sketch = sketch;
+    request.path = path_of(path);
     request.query_count = static_cast<std::size_t>(queries.shape(0));
     request.k = k;
     request.now = now;
@@ -74,7 +82,8 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
 
 py::array_t<std::int64_t> suppress_rows(const VectorView& view, TraceTable& traces,
                                         const py::object& accessed_object,
-                                        const py::object& related_object, double now) {
+                                        const py::object& related_object, double now,
+                                        const Sketch* sketch) {
     const auto accessed = require_rows(accessed_object, "accessed", view.rows());
     const auto related = rows_of(related_object, "related", view.rows());
     std::optional<std::span<const std::size_t>> given;
@@ -82,7 +91,7 @@ py::array_t<std::int64_t> suppress_rows(const VectorView& view, TraceTable& trac
     std::vector<std::size_t> moved;
     {
         const py::gil_scoped_release released;
-        moved = suppress(view, traces, accessed, given, now);
+        moved = suppress(view, traces, accessed, given, now, sketch);
     }
     return rows_to_array(moved);
 }
@@ -90,31 +99,37 @@ py::array_t<std::int64_t> suppress_rows(const VectorView& view, TraceTable& trac
 }  // namespace
 
 void register_search(py::module_& module) {
-    py::class_<Int8Sketch>(module, "Int8Sketch", "int8 copies of rows, scanned in their place.")
+    py::class_<Sketch>(module, "Sketch", "Quantised copies of rows, scanned in their place.")
         .def(py::init<std::size_t>(), py::arg("dim"))
-        .def("__len__", &Int8Sketch::rows)
-        .def_property_readonly("row_bytes", &Int8Sketch::row_bytes)
-        .def("extend", &Int8Sketch::extend, py::arg("view"),
+        .def("__len__", &Sketch::rows)
+        .def_property_readonly("row_bytes", &Sketch::row_bytes)
+        .def("extend", &Sketch::extend, py::arg("view"),
              py::call_guard<py::gil_scoped_release>())
         .def(
             "update",
-            [](Int8Sketch& sketch, const VectorView& view, const py::object& rows) {
+            [](Sketch& sketch, const VectorView& view, const py::object& rows) {
                 for (const std::size_t row : require_rows(rows, "rows", sketch.rows())) {
                     sketch.update(view, row);
                 }
             },
             py::arg("view"), py::arg("rows"), "Codes rows anew, after they changed.")
-        .def("truncate", &Int8Sketch::truncate, py::arg("count"));
+        .def("truncate", &Sketch::truncate, py::arg("count"));
     module.def("search", &search_rows, py::kw_only(), py::arg("view"), py::arg("traces"),
                py::arg("queries"), py::arg("k"), py::arg("now"), py::arg("similarity_weight"),
                py::arg("vividness_weight"), py::arg("recency_weight"), py::arg("tags"),
                py::arg("unknown_tag"), py::arg("since"), py::arg("until"), py::arg("time_exempt"),
                py::arg("status"), py::arg("allowed"), py::arg("addends"),
-               py::arg("sketch") = nullptr,
+               py::arg("sketch") = nullptr, py::arg("path") = "auto",
                "Exact fused top-k: (ids, scores, similarities, cosines, vividness bonus, recency "
                "bonus), each (queries, k).");
+    module.def(
+        "resolve_path",
+        [](const std::string& path, std::size_t rows) {
+            return resolve(path_of(path), rows) == SearchPath::int4 ? "int4" : "int8";
+        },
+        py::arg("path"), py::arg("rows"), "What a search of this many sketched rows reads first.");
     module.def("suppress", &suppress_rows, py::arg("view"), py::arg("traces"), py::arg("accessed"),
-               py::arg("related"), py::arg("now"),
+               py::arg("related"), py::arg("now"), py::arg("sketch") = nullptr,
                "Retrieval-induced forgetting; rows whose strength moved.");
 }
 

@@ -4,6 +4,11 @@
 #include <cpuid.h>
 #endif
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <atomic>
 #include <cstdlib>
 #include <stdexcept>
@@ -49,6 +54,33 @@ struct Level {
            __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
            __builtin_cpu_supports("avx512vl") != 0;
 }
+
+[[maybe_unused]] bool has_v4_vnni() {
+    return has_v4() && __builtin_cpu_supports("avx512vnni") != 0;
+}
+
+// Tiles and their int8 products; whether the system lets us use them is another question.
+[[maybe_unused]] bool has_amx() {
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1U << 24U)) != 0 &&
+           (edx & (1U << 25U)) != 0;
+}
+#endif
+
+#if defined(__x86_64__) && defined(__linux__)
+// Linux saves the tiles of a process only after it has asked for them.
+bool ask_for_tiles() {
+    constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr long tile_data = 18;
+    const char* wanted = std::getenv("FLASHBULB_AMX");
+    if (wanted != nullptr && std::string_view(wanted) == "0") return false;
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+#else
+bool ask_for_tiles() { return false; }
 #endif
 
 // Lowest first. A level that was not compiled in is absent.
@@ -66,11 +98,15 @@ constexpr Level levels[] = {
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_v4_vnni
     {SimdLevel::v4_vnni, "v4_vnni",
-     [] { return has_v4() && __builtin_cpu_supports("avx512vnni") != 0; }, kernels::table_v4_vnni},
+     has_v4_vnni, kernels::table_v4_vnni},
+#endif
+#ifdef FLASHBULB_WITH_LEVEL_v4_amx
+    {SimdLevel::v4_amx, "v4_amx", [] { return has_v4_vnni() && has_amx(); },
+     kernels::table_v4_amx},
 #endif
 };
 
-constexpr std::string_view all_names[] = {"base", "v3", "v3_vnni", "v4", "v4_vnni"};
+constexpr std::string_view all_names[] = {"base", "v3", "v3_vnni", "v4", "v4_vnni", "v4_amx"};
 
 std::string supported_names() {
     std::string names;
@@ -118,6 +154,11 @@ std::atomic<const Level*>& active() {
 
 const kernels::KernelTable& active_kernels() {
     return active().load(std::memory_order_acquire)->table();
+}
+
+bool tiles_permitted() {
+    static const bool permitted = ask_for_tiles();
+    return permitted;
 }
 
 std::string_view to_string(SimdLevel level) noexcept { return all_names[static_cast<int>(level)]; }

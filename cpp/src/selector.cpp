@@ -17,6 +17,11 @@ FinalistSelector::FinalistSelector(std::size_t k)
 
 void FinalistSelector::insert(std::size_t row, double lower, double upper) {
     candidates_.push_back({row, upper});
+    raise(lower);
+    if (candidates_.size() > limit_) prune();
+}
+
+void FinalistSelector::raise(double lower) {
     if (best_.size() < k_) {
         best_.push_back(lower);
         std::push_heap(best_.begin(), best_.end(), std::greater<>{});
@@ -26,7 +31,12 @@ void FinalistSelector::insert(std::size_t row, double lower, double upper) {
         std::push_heap(best_.begin(), best_.end(), std::greater<>{});
     }
     if (best_.size() == k_) cut_ = best_.front();
-    if (candidates_.size() > limit_) prune();
+}
+
+void FinalistSelector::merge(const FinalistSelector& other) {
+    for (const double lower : other.best_) raise(lower);
+    candidates_.insert(candidates_.end(), other.candidates_.begin(), other.candidates_.end());
+    prune();
 }
 
 void FinalistSelector::prune() {

@@ -18,6 +18,9 @@ public:
         if (upper >= cut_) insert(row, lower, upper);
     }
 
+    /// Takes over what another one has kept of other rows.
+    void merge(const FinalistSelector& other);
+
     /// Rows that are left, in ascending order. Ends the selection.
     [[nodiscard]] std::vector<std::size_t> finalists();
 
@@ -28,6 +31,7 @@ private:
     };
 
     void insert(std::size_t row, double lower, double upper);
+    void raise(double lower);
     void prune();
 
     std::size_t k_;

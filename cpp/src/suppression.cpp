@@ -1,6 +1,7 @@
 #include "flashbulb/suppression.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "flashbulb/search.hpp"
 
@@ -15,14 +16,17 @@ std::vector<RelatedRow> closest_cosines(const VectorView& vectors, const TraceTa
     std::vector<std::size_t> rows(related.begin(), related.end());
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    const std::size_t dim = vectors.dim();
+    std::vector<float> fetched(vectors.direct() ? 0 : 2 * dim);
     std::vector<RelatedRow> result;
     for (const std::size_t row : rows) {
         if (!traces.is_live(row)) continue;
         if (std::find(accessed.begin(), accessed.end(), row) != accessed.end()) continue;
-        double largest = -2.0;
+        const float* values = vectors.fetch(row, fetched.data());
+        double largest = -std::numeric_limits<double>::infinity();
         for (const std::size_t other : accessed) {
-            largest = std::max(largest,
-                               inner_product(vectors.row(row), vectors.row(other), vectors.dim()));
+            const float* other_values = vectors.fetch(other, fetched.data() + (vectors.direct() ? 0 : dim));
+            largest = std::max(largest, inner_product(values, other_values, dim));
         }
         result.push_back({row, largest});
     }
@@ -33,10 +37,11 @@ std::vector<RelatedRow> closest_cosines(const VectorView& vectors, const TraceTa
 
 std::vector<std::size_t> suppress(const VectorView& vectors, TraceTable& traces,
                                   std::span<const std::size_t> accessed,
-                                  std::optional<std::span<const std::size_t>> related, double now) {
+                                  std::optional<std::span<const std::size_t>> related, double now,
+                                  const Sketch* sketch) {
     const std::vector<RelatedRow> candidates =
         related ? closest_cosines(vectors, traces, accessed, *related)
-                : related_rows(vectors, traces, accessed, traces.policy().rif_similarity);
+                : related_rows(vectors, traces, accessed, traces.policy().rif_similarity, sketch);
     std::vector<std::size_t> moved;
     for (const RelatedRow& candidate : candidates) {
         if (traces.suppress(candidate.row, candidate.cosine, now)) moved.push_back(candidate.row);

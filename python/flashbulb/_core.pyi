@@ -75,7 +75,7 @@ class VectorView:
     def keep(self, kept: NDArray[np.int64]) -> None: ...
     def first_row_not_unit(self) -> int: ...
 
-class Int8Sketch:
+class Sketch:
     def __init__(self, dim: int) -> None: ...
     def __len__(self) -> int: ...
     @property
@@ -143,7 +143,8 @@ def search(
     status: int | None,
     allowed: NDArray[np.int64] | None,
     addends: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]],
-    sketch: Int8Sketch | None = None,
+    sketch: Sketch | None = None,
+    path: str = "auto",
 ) -> tuple[
     NDArray[np.int64],
     NDArray[np.float64],
@@ -158,7 +159,9 @@ def suppress(
     accessed: NDArray[np.int64],
     related: NDArray[np.int64] | None,
     now: float,
+    sketch: Sketch | None = None,
 ) -> NDArray[np.int64]: ...
+def resolve_path(path: str, rows: int) -> str: ...
 
 # Moments
 

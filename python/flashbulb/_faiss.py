@@ -6,7 +6,7 @@ checked here: exact index types, sizes that fit together, and a row count nobody
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import faiss
 import numpy as np
@@ -16,16 +16,14 @@ from flashbulb import _core
 
 __all__ = ["SEGMENT_ROWS", "FlatRows", "SearchPath"]
 
-SearchPath = Literal["auto", "fp32", "int8"]
-"""What a search scans: the rows, their int8 sketch, or the sketch where it pays."""
+SearchPath = Literal["auto", "fp32", "int8", "int4"]
+"""What a search reads first: the rows, both planes of their sketch, one, or what pays."""
 
 SEGMENT_ROWS = 65_536
 """Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
 
-# Fewer rows cost little either way; without int8 dot products of the processor
-# the sketch costs in arithmetic what it saves in bytes.
+# Fewer rows cost little either way; the base level multiplies codes no faster than float32.
 _SKETCH_FROM_ROWS = 1024
-_SKETCH_LEVELS = ("v3_vnni", "v4_vnni")
 
 # Subclasses may lay their rows out differently and would pass isinstance.
 _ACCEPTED = (faiss.IndexFlat, faiss.IndexFlatIP, faiss.IndexFlatL2)
@@ -34,7 +32,7 @@ _ACCEPTED = (faiss.IndexFlat, faiss.IndexFlatIP, faiss.IndexFlatL2)
 class FlatRows:
     """Float32 unit rows in one FAISS flat index of the caller, or in segments of our own.
 
-    With ``path`` "int8", or "auto" and many rows, an int8 sketch of them is kept as well.
+    Unless ``path`` is "fp32", or "auto" and they are few, a sketch of them is kept as well.
 
     Not synchronised; a view is valid until the next change.
     """
@@ -43,7 +41,7 @@ class FlatRows:
         self, dim: int, *, path: SearchPath = "auto", index: Any = None, owner: Any = None
     ) -> None:
         self.dim = dim
-        self.sketch: _core.Int8Sketch | None = None
+        self.sketch: _core.Sketch | None = None
         self._path = path
         self._owner = owner  # the caller's object, with which FAISS would free the rows
         self._attached = index is not None
@@ -100,6 +98,13 @@ class FlatRows:
 
     def __len__(self) -> int:
         return self._rows
+
+    @property
+    def path(self) -> SearchPath:
+        """What a search reads first now."""
+        if self.sketch is None:
+            return "fp32"
+        return cast(SearchPath, _core.resolve_path(self._path, self._rows))
 
     def view(self) -> _core.VectorView:
         """Where the rows lie now."""
@@ -172,10 +177,10 @@ class FlatRows:
 
     def _extend_sketch(self) -> None:
         if self.sketch is None:
-            many = self._rows >= _SKETCH_FROM_ROWS and _core.simd_level() in _SKETCH_LEVELS
-            if not (self._path == "int8" or (self._path == "auto" and many)):
+            many = self._rows >= _SKETCH_FROM_ROWS and _core.simd_level() != "base"
+            if self._path == "fp32" or (self._path == "auto" and not many):
                 return
-            self.sketch = _core.Int8Sketch(self.dim)
+            self.sketch = _core.Sketch(self.dim)
         self.sketch.extend(self.view())
 
     def _open_segment(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,10 +74,10 @@ class Engine:
         Required for an index that already has rows.
     salience, created, tags : optional
         Of the rows that the index already has, as in :meth:`add`.
-    path : {"auto", "fp32", "int8"}
-        What a search scans: the rows, or an int8 sketch of them (a quarter of their bytes, kept
+    path : {"auto", "fp32", "int8", "int4"}
+        What a search reads first: the rows, or a sketch of them in 8 or in 4 bits a value (kept
         beside them), after which the few rows that may be among the best are scored from the
-        originals. Results are the same, bit for bit. "auto": the sketch where it pays.
+        originals. Results are the same, bit for bit. "auto": what pays, by size and processor.
 
     Raises
     ------
@@ -98,8 +98,8 @@ class Engine:
         tags: Iterable[Any] | None = None,
         path: SearchPath = "auto",
     ) -> None:
-        if path not in ("auto", "fp32", "int8"):
-            raise ValueError(f"path must be 'auto', 'fp32' or 'int8', got {path!r}")
+        if path not in get_args(SearchPath):
+            raise ValueError(f"path must be one of {get_args(SearchPath)}, got {path!r}")
         policy = Policy() if policy is None else _check_policy(policy)
         if isinstance(dim_or_index, (int, np.integer)):
             dim = check_count(dim_or_index, "dim")
@@ -109,6 +109,7 @@ class Engine:
         else:
             rows = FlatRows.attach(dim_or_index, path=path)
         self._policy = policy
+        self._path = "auto" if path == "fp32" else path
         self._rows = rows
         self._table = _core.TraceTable(_core.Policy(**policy.to_dict()))
         self._tags = _core.TagDictionary()
@@ -133,8 +134,8 @@ class Engine:
 
     @property
     def path(self) -> SearchPath:
-        """What a search scans now: "fp32" or "int8"."""
-        return "fp32" if self._rows.sketch is None else "int8"
+        """What a search reads first now: "fp32", "int8" or "int4"."""
+        return self._rows.path
 
     @property
     def policy(self) -> Policy:
@@ -386,6 +387,7 @@ class Engine:
                 allowed=None if allowed is None else self._known_rows(allowed),
                 addends=[self._addend_rows(ids, values) for ids, values in pairs],
                 sketch=self._rows.sketch,
+                path=self._path,
             )
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
 
@@ -457,6 +459,7 @@ class Engine:
                 self._rows_of(accessed),
                 None if others is None else self._rows_of(others),
                 self._at(moment),
+                self._rows.sketch,
             )
             return cast(NDArray[np.int64], self._export(moved)["ids"])
 

@@ -36,37 +36,147 @@ TEST_P(Kernels, SelectionStaysWithinTheSlackThatSearchAllows) {
     }
 }
 
-TEST_P(Kernels, FuseMasksRowsAndReturnsTheBest) {
+TEST_P(Kernels, BoundsAreAboveTheScoresMasksCountAndTheBestIsReturned) {
     Random random(2);
-    constexpr double lowest = -std::numeric_limits<double>::infinity();
-    for (std::size_t count = 1; count <= 40; ++count) {
+    constexpr float lowest = -std::numeric_limits<float>::infinity();
+    for (std::size_t count = 1; count <= 70; ++count) {
         const auto cosines = testing::random_rows(random, 1, count);
-        std::vector<double> errors, addends, vividness, recency, scores(count);
+        const auto residuals = testing::random_rows(random, 1, count);
+        const auto addends = testing::random_rows(random, 1, count);
+        std::vector<std::uint16_t> vividness, recency;
         std::vector<std::uint8_t> mask;
         for (std::size_t i = 0; i < count; ++i) {
-            errors.push_back(testing::uniform(random, 0.0, 0.01));
-            addends.push_back(testing::uniform(random));
-            vividness.push_back(testing::uniform(random));
-            recency.push_back(testing::uniform(random));
+            vividness.push_back(static_cast<std::uint16_t>(testing::below(random, 65536)));
+            recency.push_back(static_cast<std::uint16_t>(testing::below(random, 65536)));
             mask.push_back(static_cast<std::uint8_t>(testing::below(random, 2)));
         }
-        for (const kernels::Ramp& ramp : {kernels::Ramp{-0x1p1000, 1.0}, {0.2, 2.5}}) {
-            const double best = active_kernels().fuse(
-                cosines.data(), errors.data(), addends.data(), vividness.data(), recency.data(),
-                mask.data(), count, {0.5, ramp, {0.1, 1.5}}, scores.data());
-            double expected_best = lowest;
-            for (std::size_t i = 0; i < count; ++i) {
-                const double similarity =
-                    0.5 * static_cast<double>(cosines[i]) + addends[i] + errors[i];
-                const auto factor = [&](const kernels::Ramp& each) {
-                    return std::clamp((similarity - each.start) * each.slope, 0.0, 1.0);
-                };
-                const double score =
-                    similarity + factor(ramp) * vividness[i] + factor({0.1, 1.5}) * recency[i];
-                EXPECT_EQ(scores[i], mask[i] != 0 ? score : lowest);
-                expected_best = std::max(expected_best, scores[i]);
+        const kernels::BoundParameters p{0.5F,  0.25F, 0.125F, 0.3F / 65535, 0.1F / 65535,
+                                         0.25F, 4.0F,  -0.5F,  2.0F};
+        for (const bool has_addends : {false, true}) {
+            for (const bool has_mask : {false, true}) {
+                std::vector<float> upper(count);
+                const float best = active_kernels().bound_scores(
+                    {cosines.data(), residuals.data(), vividness.data(), recency.data(),
+                     has_addends ? addends.data() : nullptr, has_mask ? mask.data() : nullptr},
+                    count, p, upper.data());
+                float expected_best = lowest;
+                for (std::size_t i = 0; i < count; ++i) {
+                    const double similarity = 0.5 * static_cast<double>(cosines[i]) +
+                                              0.25 * static_cast<double>(residuals[i]) + 0.125 +
+                                              (has_addends ? static_cast<double>(addends[i]) : 0.0);
+                    const double score =
+                        similarity +
+                        std::clamp((similarity - 0.25) * 4.0, 0.0, 1.0) * 0.3 * vividness[i] /
+                            65535 +
+                        std::clamp((similarity + 0.5) * 2.0, 0.0, 1.0) * 0.1 * recency[i] / 65535;
+                    if (has_mask && mask[i] == 0) {
+                        EXPECT_EQ(upper[i], lowest);
+                    } else {
+                        EXPECT_NEAR(static_cast<double>(upper[i]), score, 3e-6);
+                    }
+                    expected_best = std::max(expected_best, upper[i]);
+                }
+                EXPECT_EQ(best, expected_best);
             }
-            EXPECT_EQ(best, expected_best);
+        }
+    }
+}
+
+// Products of a block of unpacked codes with groups of 16 queries, in integers: exact.
+TEST_P(Kernels, BatchProductsAreExactAndHitsAreThoseAboveTheCut) {
+    Random random(5);
+    const auto& kernels = active_kernels();
+    ASSERT_TRUE(kernels.batch_limit == 15 || kernels.batch_limit == 255);
+    for (const std::size_t width : {128U, 384U, 1024U}) {
+        constexpr std::size_t count = 64;
+        constexpr std::size_t groups = 4;
+        std::vector<std::uint8_t> row_memory(count * width + 64);
+        std::vector<std::int8_t> query_memory(groups * 16 * width + 64);
+        const auto aligned = [](auto& memory) {
+            return memory.data() +
+                   (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+        };
+        std::uint8_t* rows = aligned(row_memory);
+        std::int8_t* packed = aligned(query_memory);
+        for (std::size_t i = 0; i < count * width; ++i) {
+            rows[i] = static_cast<std::uint8_t>(random() &
+                                                static_cast<unsigned>(kernels.batch_limit));
+        }
+        for (std::size_t i = 0; i < groups * 16 * width; ++i) {
+            packed[i] = static_cast<std::int8_t>(static_cast<int>(random() % 255) - 127);
+        }
+        // The largest sums: they must neither saturate nor wrap.
+        std::fill_n(rows, width, static_cast<std::uint8_t>(kernels.batch_limit));
+        for (std::size_t i = 0; i < width; i += 4) {
+            std::fill_n(packed + 16 * i, 4, std::int8_t{127});
+            std::fill_n(packed + 16 * i + 4, 4, std::int8_t{-127});
+        }
+        const auto expected = [&](std::size_t row, std::size_t query) {
+            std::int32_t sum = 0;
+            for (std::size_t i = 0; i < width; ++i) {
+                sum += rows[row * width + i] *
+                       packed[query / 16 * 16 * width + i / 4 * 64 + query % 16 * 4 + i % 4];
+            }
+            return sum;
+        };
+        std::vector<std::int32_t> out(count * 16);
+        for (std::size_t group = 0; group < groups; ++group) {
+            for (const std::size_t some : {1U, 15U, 16U, 17U, 63U, 64U}) {
+                kernels.batch_products(rows, some, width, packed + group * 16 * width, out.data());
+                for (std::size_t row = 0; row < some; ++row) {
+                    for (std::size_t lane = 0; lane < 16; ++lane) {
+                        ASSERT_EQ(out[row * 16 + lane], expected(row, group * 16 + lane));
+                    }
+                }
+            }
+        }
+        if (kernels.tile_products != nullptr && tiles_permitted()) {
+            std::vector<std::int32_t> all(groups * count * 16);
+            for (const std::size_t some : {32U, 64U}) {
+                kernels.tile_products(rows, some, width, packed, groups, all.data());
+                for (std::size_t query = 0; query < groups * 16; ++query) {
+                    for (std::size_t row = 0; row < some; ++row) {
+                        ASSERT_EQ(all[(query / 16 * some + row) * 16 + query % 16],
+                                  expected(row, query));
+                    }
+                }
+            }
+        }
+        kernels::BatchLanes lanes;
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            lanes.bias[lane] = static_cast<std::int32_t>(testing::below(random, 1000));
+            lanes.scale[lane] = 0.5F;
+            lanes.cut[lane] = 100.0F * static_cast<float>(lane);
+        }
+        lanes.cut[3] = std::numeric_limits<float>::infinity();
+        const auto scale = testing::random_rows(random, 1, count);
+        const auto base = testing::random_rows(random, 1, count);
+        for (const int shift : {0, 5}) {
+            lanes.shift = shift;
+            for (const std::size_t some : {0U, 1U, 64U}) {
+                std::vector<std::uint16_t> hits(count * 16);
+                hits.resize(kernels.select_batch(out.data(), some, scale.data(), base.data(), lanes,
+                                                 hits.data()));
+                std::size_t next = 0;
+                for (std::size_t pair = 0; pair < some * 16; ++pair) {
+                    const std::size_t row = pair / 16;
+                    const std::size_t lane = pair % 16;
+                    const double score =
+                        0.5 * ((out[pair] << shift) - lanes.bias[lane]) *
+                            static_cast<double>(scale[row]) +
+                        static_cast<double>(base[row]);
+                    const double cut = static_cast<double>(lanes.cut[lane]);
+                    if (std::abs(score - cut) < 1e-5 * std::abs(score)) {
+                        if (next < hits.size() && hits[next] == pair) ++next;  // either will do
+                    } else if (score >= cut) {
+                        ASSERT_LT(next, hits.size());
+                        ASSERT_EQ(hits[next++], pair);
+                    } else {
+                        ASSERT_TRUE(next == hits.size() || hits[next] != pair);
+                    }
+                }
+                EXPECT_EQ(next, hits.size());
+            }
         }
     }
 }

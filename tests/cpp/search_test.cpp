@@ -49,11 +49,14 @@ void expect_same_bits(const SearchResult& result, const SearchResult& expected) 
 void expect_is_the_plain_result(const VectorView& view, const TraceTable& traces,
                                 const SearchRequest& request) {
     const SearchResult result = search(view, traces, request);
-    Int8Sketch sketch(view.dim());
+    Sketch sketch(view.dim());
     sketch.extend(view);
-    SearchRequest by_sketch = request;
-    by_sketch.sketch = &sketch;
-    expect_same_bits(search(view, traces, by_sketch), result);
+    for (const SearchPath path : {SearchPath::automatic, SearchPath::int8, SearchPath::int4}) {
+        SearchRequest by_sketch = request;
+        by_sketch.sketch = &sketch;
+        by_sketch.path = path;
+        expect_same_bits(search(view, traces, by_sketch), result);
+    }
     for (std::size_t query = 0; query < request.query_count; ++query) {
         const auto expected = testing::plain_search(view, traces, request, query);
         ASSERT_EQ(result.k, expected.size());

@@ -53,6 +53,14 @@ TEST_P(Suppression, RelatedRowsAreAllRowsAboveTheThreshold) {
                 ++next;
             }
             EXPECT_EQ(next, found.size());
+            Sketch sketch(store.dim);
+            sketch.extend(one);
+            const auto sketched = related_rows(one, store.traces, accessed, 0.7, &sketch);
+            ASSERT_EQ(sketched.size(), found.size());
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                EXPECT_EQ(sketched[i].row, found[i].row);
+                EXPECT_EQ(sketched[i].cosine, found[i].cosine);
+            }
             const auto elsewhere = related_rows(split, store.traces, accessed, 0.7);
             ASSERT_EQ(elsewhere.size(), found.size());
             for (std::size_t i = 0; i < found.size(); ++i) {

@@ -33,6 +33,16 @@ struct SparseAddends {
     std::vector<double> values;     ///< one a row, within 1e12 of 0
 };
 
+/// What a search with a sketch reads first; the result is the same.
+enum class SearchPath : std::uint8_t {
+    automatic,  ///< int4 for many rows, int8 for few
+    int8,       ///< both planes of codes
+    int4,       ///< the high plane, and the low one of rows that may be wanted
+};
+
+/// What `automatic` means for this many rows. Others mean themselves.
+[[nodiscard]] SearchPath resolve(SearchPath path, std::size_t rows) noexcept;
+
 /// What to search for, at what moment, and what counts how much.
 struct SearchRequest {
     const float* queries = nullptr;      ///< query_count unit vectors of the view's dim
@@ -44,7 +54,8 @@ struct SearchRequest {
     double recency_weight = 0.1;         ///< of exp(-age / recency_days)
     Filter filter;                       ///< the same for all queries
     std::vector<SparseAddends> addends;  ///< none, or one a query
-    const Int8Sketch* sketch = nullptr;  ///< scanned instead of the rows, if given; same result
+    const Sketch* sketch = nullptr;      ///< scanned instead of the rows, if given; same result
+    SearchPath path = SearchPath::automatic;
 };
 
 /// Row-major (query_count, k) arrays; k is min(request.k, rows that pass the filter).
@@ -62,9 +73,9 @@ struct SearchResult {
 ///
 ///     score = (similarity + vividness_bonus) + recency_bonus
 ///
-/// ordered by score descending, then id ascending. One float32 pass over the vectors selects
-/// finalists; they are scored by the one float64 definition, so that ids and scores do not depend
-/// on SIMD level, segmentation or batch.
+/// ordered by score descending, then id ascending. One pass over the vectors or their sketch selects
+/// finalists by bounds; they are scored by the one float64 definition, so that ids and scores do not
+/// depend on SIMD level, path, segmentation, batch or number of threads.
 ///
 /// @pre the rows of `vectors` have unit norm within 1e-5, and so have the queries.
 /// @throws std::invalid_argument if `vectors` and `traces` differ in their number of rows, a value
@@ -79,10 +90,12 @@ struct RelatedRow {
 };
 
 /// Live rows outside `accessed` whose cosine to an accessed row is above `threshold`, each with
-/// the largest such cosine; rows ascending. Exact: a float32 pass preselects.
+/// the largest such cosine; rows ascending. Exact: a pass over the sketch, if given, or over the
+/// vectors in float32 preselects.
 [[nodiscard]] std::vector<RelatedRow> related_rows(const VectorView& vectors,
                                                    const TraceTable& traces,
                                                    std::span<const std::size_t> accessed,
-                                                   double threshold);
+                                                   double threshold,
+                                                   const Sketch* sketch = nullptr);
 
 }  // namespace flashbulb

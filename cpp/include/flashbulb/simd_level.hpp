@@ -13,6 +13,7 @@ enum class SimdLevel {
     v3_vnni,  ///< v3 and AVX-VNNI
     v4,       ///< AVX-512 F, BW, DQ, VL
     v4_vnni,  ///< v4 and AVX-512 VNNI
+    v4_amx,   ///< v4_vnni and AMX int8 tiles, for batches of queries
 };
 
 [[nodiscard]] std::string_view to_string(SimdLevel level) noexcept;

@@ -9,20 +9,35 @@
 
 namespace flashbulb {
 
-/// int8 copies of unit rows, a quarter of their bytes. A search scans these and, by a bound on what
-/// rounding can hide, knows which few rows it must score from the originals: exact, and as much
+/// Quantised copies of unit rows, in which a search looks for the few rows that it must score from
+/// the originals: by bounds on what quantisation can hide, so that the result is exact, and as much
 /// faster as there are fewer bytes to read.
 ///
+/// A row is rotated (which spreads its values evenly, whatever they were), coded in 8 bits a value,
+/// and stored as two planes of 4 bits: one plane alone gives coarse cosines for half the bytes, the
+/// second refines the rows that matter.
+///
 /// Rows lie in chunks of 65,536; a full chunk never moves. Not synchronised.
-class Int8Sketch {
+class Sketch {
 public:
-    /// @throws std::invalid_argument if dim is 0
-    explicit Int8Sketch(std::size_t dim);
+    /// Sums of products of codes fit into 32 bits up to here.
+    static constexpr std::size_t largest_dim = 32768;
+    static constexpr std::size_t chunk_rows = 65536;
+
+    /// @throws std::invalid_argument if dim is 0 or above largest_dim
+    explicit Sketch(std::size_t dim);
 
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
-    /// Bytes of a row here: its codes, padded to a multiple of 64, scale and residual.
-    [[nodiscard]] std::size_t row_bytes() const noexcept { return stride_ + 2 * sizeof(float); }
+    /// Bytes of a row in one plane: half a byte a value, padded to a multiple of 64.
+    [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
+    /// Bytes of a row here: two planes, scale and two residuals.
+    [[nodiscard]] std::size_t row_bytes() const noexcept {
+        return 2 * stride_ + 3 * sizeof(float);
+    }
+
+    /// @throws std::invalid_argument unless it has as many rows of the same dim as the view
+    void require_rows_of(const VectorView& vectors) const;
 
     /// Codes the rows of the view that are not here yet.
     void extend(const VectorView& vectors);
@@ -31,26 +46,35 @@ public:
     /// Forgets the rows from `count` on.
     void truncate(std::size_t count) noexcept;
 
-    /// Codes, scales and residuals of the rows from `row` to the end of its chunk.
+    /// The rows from `row` to the end of its chunk. With u = 16 * high + low, a rotated row is
+    /// scale * (u - 128) up to a vector of norm residual8, and scale * (16 * high - 120.5) up to
+    /// residual4. In a plane, byte 64 c + j of a row (j < 64) holds the values 128 c + j and, in its
+    /// upper half, 128 c + 64 + j.
     struct Run {
-        const std::int8_t* codes;  ///< aligned to 64 bytes
+        const std::uint8_t* high;  ///< aligned to 64 bytes, as is low
+        const std::uint8_t* low;
         const float* scales;
-        const float* residuals;  ///< |row - scale * codes|, rounded up
+        const float* residuals4;  ///< rounded up, as are residuals8
+        const float* residuals8;
         std::size_t count;
     };
     [[nodiscard]] Run run(std::size_t row) const noexcept;
-    [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
+
+    /// The rotation: orthogonal up to `rotation_error`, the same for every sketch of this dim.
+    /// @param out dim() values
+    void rotate(const float* values, float* out) const;
+    /// |rotated - exactly rotated| is at most this times the norm.
+    [[nodiscard]] double rotation_error() const noexcept;
 
 private:
-    static constexpr std::size_t chunk_rows = 65536;
-
     struct FreeAligned {
-        void operator()(std::int8_t* p) const noexcept;
+        void operator()(std::uint8_t* p) const noexcept;
     };
     struct Chunk {
-        std::unique_ptr<std::int8_t[], FreeAligned> codes;
+        std::unique_ptr<std::uint8_t[], FreeAligned> codes;  // the high plane, then the low one
         std::vector<float> scales;
-        std::vector<float> residuals;
+        std::vector<float> residuals4;
+        std::vector<float> residuals8;
         std::size_t capacity = 0;
     };
 
@@ -59,6 +83,9 @@ private:
 
     std::size_t dim_;
     std::size_t stride_;
+    std::size_t width_;           // of a Hadamard transform: the largest power of two up to dim
+    std::size_t stages_;
+    std::vector<float> factors_;  // signs with the scale of a transform, width_ of them a stage
     std::size_t rows_ = 0;
     std::vector<Chunk> chunks_;
 };

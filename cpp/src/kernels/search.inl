@@ -57,35 +57,54 @@ static void divide(const float* values, double divisor, std::size_t dim, float* 
     }
 }
 
-static double fuse(const float* __restrict cosines, const double* __restrict errors,
-                   const double* __restrict addends, const double* __restrict vividness_bonus,
-                   const double* __restrict recency_bonus, const std::uint8_t* __restrict mask,
-                   std::size_t count, const FuseParameters& p, double* __restrict upper) noexcept {
-    constexpr double lowest = -__builtin_inf();
-    const double weight = p.similarity_weight;
-    const Ramp vividness_ramp = p.vividness;
-    const Ramp recency_ramp = p.recency;
+static inline float larger(float a, float b) noexcept { return a > b ? a : b; }
+static inline float smaller(float a, float b) noexcept { return a < b ? a : b; }
+
+template <bool HasAddends>
+static inline void bound_loop(const BoundColumns& c, std::size_t count, const BoundParameters& p,
+                              float* __restrict upper) noexcept {
+    const float* __restrict cosines = c.cosines;
+    const float* __restrict residuals = c.residuals;
+    const std::uint16_t* __restrict vividness = c.vividness;
+    const std::uint16_t* __restrict recency = c.recency;
+    const float* __restrict addends = c.addends;
+    const BoundParameters q = p;
     for (std::size_t i = 0; i < count; ++i) {
-        const double similarity =
-            (weight * static_cast<double>(cosines[i]) + addends[i]) + errors[i];
+        float similarity =
+            q.similarity_weight * cosines[i] + (q.residual_slope * residuals[i] + q.error);
+        if constexpr (HasAddends) similarity += addends[i];
+        const float vividness_factor = smaller(
+            larger((similarity - q.vividness_start) * q.vividness_slope, 0.0F), 1.0F);
+        const float recency_factor =
+            smaller(larger((similarity - q.recency_start) * q.recency_slope, 0.0F), 1.0F);
+        const float vividness_bonus = static_cast<float>(vividness[i]) * q.vividness_scale;
+        const float recency_bonus = static_cast<float>(recency[i]) * q.recency_scale;
         upper[i] =
-            fused(similarity, vividness_bonus[i], recency_bonus[i], vividness_ramp, recency_ramp);
+            similarity + vividness_factor * vividness_bonus + recency_factor * recency_bonus;
     }
-    double best[8];
-    for (double& value : best) value = lowest;
+}
+
+static float bound_scores(const BoundColumns& columns, std::size_t count,
+                          const BoundParameters& p, float* upper) noexcept {
+    constexpr float lowest = -__builtin_inff();
+    if (columns.addends != nullptr) {
+        bound_loop<true>(columns, count, p, upper);
+    } else {
+        bound_loop<false>(columns, count, p, upper);
+    }
+    if (columns.mask != nullptr) {
+        for (std::size_t i = 0; i < count; ++i) upper[i] = columns.mask[i] != 0 ? upper[i] : lowest;
+    }
+    float best[16];
+    for (float& value : best) value = lowest;
     std::size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        for (std::size_t lane = 0; lane < 8; ++lane) {
-            const double score = mask[i + lane] != 0 ? upper[i + lane] : lowest;
-            upper[i + lane] = score;
-            best[lane] = larger(score, best[lane]);
+    for (; i + 16 <= count; i += 16) {
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            best[lane] = larger(upper[i + lane], best[lane]);
         }
     }
-    for (; i < count; ++i) {
-        upper[i] = mask[i] != 0 ? upper[i] : lowest;
-        best[0] = larger(upper[i], best[0]);
-    }
-    double result = lowest;
-    for (const double value : best) result = larger(value, result);
+    for (; i < count; ++i) best[0] = larger(upper[i], best[0]);
+    float result = lowest;
+    for (const float value : best) result = larger(value, result);
     return result;
 }

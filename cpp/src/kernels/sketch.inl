@@ -1,6 +1,8 @@
-// int8 copies of rows. A row x is coded as x ~ scale * codes with |x - scale * codes| <= residual;
-// a query as q ~ scale * (254 * high + low), in two int8 parts, so that the rows' residuals alone
-// decide how tight a bound is.
+// Quantised copies of rows: rotation, coding, and products with queries.
+//
+// A rotated row x is coded as u = 16 * high + low in 0 .. 255: x ~ scale * (u - 128), or by its high
+// half alone x ~ scale * (16 * high - 120.5), the middle of what the half stands for. A rotated
+// query is coded as q ~ scale * (254 * high + low) in two int8 digits, or by its high digit alone.
 
 static inline float rounded_up(double value) noexcept {
     const auto nearest = static_cast<float>(value);
@@ -9,145 +11,387 @@ static inline float rounded_up(double value) noexcept {
     return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, nearest) + 1U);
 }
 
-static void encode_int8(const float* row, std::size_t dim, std::size_t stride, std::int8_t* codes,
-                        float* scale, float* residual) noexcept {
+// Hadamard transform of `width` values in the form where every level looks the same: sums of the
+// first and the second half, interleaved with their differences. Result in `a`.
+static inline void hadamard(float* __restrict a, std::size_t width,
+                            float* __restrict b) noexcept {
+    const std::size_t half = width / 2;
+    float* from = a;
+    float* to = b;
+    for (std::size_t level = 1; level < width; level *= 2) {
+        const float* __restrict source = from;
+        float* __restrict target = to;
+        for (std::size_t i = 0; i < half; ++i) {
+            const float sum = source[i] + source[half + i];
+            const float difference = source[i] - source[half + i];
+            target[2 * i] = sum;
+            target[2 * i + 1] = difference;
+        }
+        float* const swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != a) {
+        for (std::size_t i = 0; i < width; ++i) a[i] = from[i];
+    }
+}
+
+static void rotate(const float* values, std::size_t dim, std::size_t width, std::size_t stages,
+                   const float* factors, float* scratch, float* out) noexcept {
+    for (std::size_t i = 0; i < dim; ++i) out[i] = values[i];
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+        float* part = stage % 2 == 0 ? out : out + (dim - width);
+        const float* factor = factors + stage * width;
+        for (std::size_t i = 0; i < width; ++i) part[i] *= factor[i];
+        hadamard(part, width, scratch);
+    }
+}
+
+static void encode(const float* rotated, std::size_t dim, std::size_t stride, std::uint8_t* high,
+                   std::uint8_t* low, float* scale, float* residual4, float* residual8) noexcept {
     float largest = 0.0F;
     for (std::size_t i = 0; i < dim; ++i) {
-        const float magnitude = row[i] < 0.0F ? -row[i] : row[i];
+        const float magnitude = rotated[i] < 0.0F ? -rotated[i] : rotated[i];
         largest = magnitude > largest ? magnitude : largest;
     }
     const float step = largest / 127.0F;
     // A step that is subnormal would have no exact inverse; such a row is coded as zeros.
-    const float inverse = step > 1e-30F ? 1.0F / step : 0.0F;
+    const bool codable = step > 1e-30F;
+    const float inverse = codable ? 1.0F / step : 0.0F;
+    const double wide_step = codable ? static_cast<double>(step) : 0.0;
     constexpr float round_magic = 12582912.0F;  // 1.5 * 2^23
-    double errors[8] = {};
-    std::size_t i = 0;
-    const auto encode_one = [&](std::size_t place, std::size_t lane) {
-        // |row / step| is at most 127 and a rounding error: it rounds to at most 127.
-        const float code = (row[place] * inverse + round_magic) - round_magic;
-        codes[place] = static_cast<std::int8_t>(code);
-        const double missed =
-            static_cast<double>(row[place]) - static_cast<double>(step) * static_cast<double>(code);
-        errors[lane] += missed * missed;
-    };
-    for (; i + 8 <= dim; i += 8) {
-        for (std::size_t lane = 0; lane < 8; ++lane) encode_one(i + lane, lane);
+    double errors4[8] = {};
+    double errors8[8] = {};
+    for (std::size_t chunk = 0; chunk < 2 * stride; chunk += 128) {
+        std::uint8_t codes[128];
+        const std::size_t count = dim - chunk < 128 ? dim - chunk : 128;
+        for (std::size_t i = 0; i < count; ++i) {
+            // |row / step| is at most 127 and a rounding error: it rounds to at most 127.
+            const float code = (rotated[chunk + i] * inverse + round_magic) - round_magic;
+            codes[i] = static_cast<std::uint8_t>(static_cast<int>(code) + 128);
+        }
+        for (std::size_t i = count; i < 128; ++i) codes[i] = 0;
+        std::size_t i = 0;
+        const auto add_errors = [&](std::size_t place, std::size_t lane) {
+            const double value = static_cast<double>(rotated[chunk + place]);
+            const int code = codes[place];
+            const double missed8 = value - wide_step * static_cast<double>(code - 128);
+            const double missed4 =
+                value - wide_step * (static_cast<double>(code & 0xF0) - 120.5);
+            errors8[lane] += missed8 * missed8;
+            errors4[lane] += missed4 * missed4;
+        };
+        for (; i + 8 <= count; i += 8) {
+            for (std::size_t lane = 0; lane < 8; ++lane) add_errors(i + lane, lane);
+        }
+        for (std::size_t lane = 0; i < count; ++i, ++lane) add_errors(i, lane);
+        for (std::size_t j = 0; j < 64; ++j) {
+            const unsigned first = codes[j];
+            const unsigned second = codes[64 + j];
+            high[chunk / 2 + j] = static_cast<std::uint8_t>((second & 0xF0U) | (first >> 4U));
+            low[chunk / 2 + j] = static_cast<std::uint8_t>((second << 4U) | (first & 0x0FU));
+        }
     }
-    for (std::size_t lane = 0; i < dim; ++i, ++lane) encode_one(i, lane);
-    const double error = sum_of_lanes(errors);
-    for (i = dim; i < stride; ++i) codes[i] = 0;
-    *scale = step;
-    // The factor covers the rounding of the sum and of the root.
-    *residual = rounded_up(__builtin_sqrt(error) * (1.0 + 1e-9));
-}
-
-static inline float int8_product(float scale, const Int8Query& query, int high, int low) noexcept {
-    return scale * (query.scale * (254.0F * static_cast<float>(high) + static_cast<float>(low)));
+    *scale = codable ? step : 0.0F;
+    // The factor covers the rounding of the sums and of the roots.
+    *residual4 = rounded_up(__builtin_sqrt(sum_of_lanes(errors4)) * (1.0 + 1e-9));
+    *residual8 = rounded_up(__builtin_sqrt(sum_of_lanes(errors8)) * (1.0 + 1e-9));
 }
 
 // How far ahead of the codes in work the next ones are asked for, in bytes; past the end of the
 // rows that is a wasted hint, never a fault.
-static constexpr std::size_t int8_ahead = 8192;
+static constexpr std::size_t codes_ahead = 8192;
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+// Products of codes. `Codes` is the widest vector of bytes, `add_products` adds those of unsigned
+// values of at most 15 and signed bytes in groups of four, `store_sums` the sums of `together`
+// accumulators.
 
-template <int R>
-static inline void scan_int8_rows(const std::int8_t* codes, std::size_t stride,
-                                  const Int8Query& query, const float* scales,
-                                  float* out) noexcept {
-    const __m512i bias = _mm512_set1_epi8(static_cast<char>(0x80));
-    __m512i high[R];
-    __m512i low[R];
-    for (int r = 0; r < R; ++r) high[r] = low[r] = _mm512_setzero_si512();
-    for (std::size_t i = 0; i < stride; i += 64) {
-        const __m512i q_high = _mm512_load_si512(query.high + i);
-        const __m512i q_low = _mm512_load_si512(query.low + i);
-        for (int r = 0; r < R; ++r) {
-            const std::int8_t* address = codes + static_cast<std::size_t>(r) * stride + i;
-            __builtin_prefetch(address + int8_ahead);
-            const __m512i c = _mm512_xor_si512(bias, _mm512_load_si512(address));
-            high[r] = _mm512_dpbusd_epi32(high[r], c, q_high);
-            low[r] = _mm512_dpbusd_epi32(low[r], c, q_low);
-        }
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+
+using Codes = __m512i;
+using CodeSums = __m512i;
+static constexpr std::size_t codes_bytes = 64;
+static constexpr std::size_t rows_together = 16;
+
+static inline Codes load_codes(const void* p) noexcept { return _mm512_load_si512(p); }
+static inline CodeSums no_sums() noexcept { return _mm512_setzero_si512(); }
+static inline Codes first_half(Codes c) noexcept {
+    return _mm512_and_si512(c, _mm512_set1_epi8(15));
+}
+static inline Codes second_half(Codes c) noexcept {
+    return _mm512_and_si512(_mm512_srli_epi16(c, 4), _mm512_set1_epi8(15));
+}
+static inline CodeSums add_products(CodeSums sums, Codes unsigned_codes, Codes digits) noexcept {
+#if defined(__AVX512VNNI__)
+    return _mm512_dpbusd_epi32(sums, unsigned_codes, digits);
+#else
+    const __m512i pairs = _mm512_maddubs_epi16(unsigned_codes, digits);
+    return _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#endif
+}
+static inline CodeSums sixteen_times_plus(CodeSums a, CodeSums b) noexcept {
+    return _mm512_add_epi32(_mm512_slli_epi32(a, 4), b);
+}
+static inline int sum_of(CodeSums sums) noexcept { return _mm512_reduce_add_epi32(sums); }
+static inline void store_sums(const CodeSums* sums, int* out) noexcept {
+    // Four rounds, each of which adds neighbours and halves the number of vectors.
+    __m512i pairs[8];
+    for (int i = 0; i < 8; ++i) {
+        pairs[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[2 * i], sums[2 * i + 1]),
+                                    _mm512_unpackhi_epi32(sums[2 * i], sums[2 * i + 1]));
     }
-    for (int r = 0; r < R; ++r) {
-        const int h = _mm512_reduce_add_epi32(high[r]) - query.high_bias;
-        const int l = _mm512_reduce_add_epi32(low[r]) - query.low_bias;
-        out[r] = int8_product(scales[r], query, h, l);
+    __m512i fours[4];  // each 128-bit lane: one partial sum of four rows
+    for (int i = 0; i < 4; ++i) {
+        fours[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(pairs[2 * i], pairs[2 * i + 1]),
+                                    _mm512_unpackhi_epi64(pairs[2 * i], pairs[2 * i + 1]));
     }
+    __m512i halves[2];
+    for (int i = 0; i < 2; ++i) {
+        halves[i] =
+            _mm512_add_epi32(_mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0x88),
+                             _mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0xDD));
+    }
+    const __m512i total = _mm512_add_epi32(_mm512_shuffle_i32x4(halves[0], halves[1], 0x88),
+                                           _mm512_shuffle_i32x4(halves[0], halves[1], 0xDD));
+    _mm512_storeu_si512(out, total);
 }
 
-static constexpr std::size_t int8_rows_together = 8;
+#elif defined(__AVX2__)
 
-#elif defined(__AVXVNNI__)
+using Codes = __m256i;
+using CodeSums = __m256i;
+static constexpr std::size_t codes_bytes = 32;
+static constexpr std::size_t rows_together = 8;
 
-template <int R>
-static inline void scan_int8_rows(const std::int8_t* codes, std::size_t stride,
-                                  const Int8Query& query, const float* scales,
-                                  float* out) noexcept {
-    const __m256i bias = _mm256_set1_epi8(static_cast<char>(0x80));
-    __m256i high[R];
-    __m256i low[R];
-    for (int r = 0; r < R; ++r) high[r] = low[r] = _mm256_setzero_si256();
-    for (std::size_t i = 0; i < stride; i += 32) {
-        const __m256i q_high = _mm256_load_si256(reinterpret_cast<const __m256i*>(query.high + i));
-        const __m256i q_low = _mm256_load_si256(reinterpret_cast<const __m256i*>(query.low + i));
-        for (int r = 0; r < R; ++r) {
-            const std::int8_t* address = codes + static_cast<std::size_t>(r) * stride + i;
-            __builtin_prefetch(address + int8_ahead);
-            const __m256i c = _mm256_xor_si256(
-                bias, _mm256_load_si256(reinterpret_cast<const __m256i*>(address)));
-            high[r] = _mm256_dpbusd_avx_epi32(high[r], c, q_high);
-            low[r] = _mm256_dpbusd_avx_epi32(low[r], c, q_low);
-        }
-    }
-    for (int r = 0; r < R; ++r) {
-        const auto sum = [](__m256i value) {
-            __m128i four =
-                _mm_add_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256(value, 1));
-            four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
-            four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
-            return _mm_cvtsi128_si32(four);
-        };
-        const int h = sum(high[r]) - query.high_bias;
-        const int l = sum(low[r]) - query.low_bias;
-        out[r] = int8_product(scales[r], query, h, l);
-    }
+static inline Codes load_codes(const void* p) noexcept {
+    return _mm256_load_si256(static_cast<const __m256i*>(p));
+}
+static inline CodeSums no_sums() noexcept { return _mm256_setzero_si256(); }
+static inline Codes first_half(Codes c) noexcept {
+    return _mm256_and_si256(c, _mm256_set1_epi8(15));
+}
+static inline Codes second_half(Codes c) noexcept {
+    return _mm256_and_si256(_mm256_srli_epi16(c, 4), _mm256_set1_epi8(15));
+}
+static inline CodeSums add_products(CodeSums sums, Codes unsigned_codes, Codes digits) noexcept {
+#if defined(__AVXVNNI__)
+    return _mm256_dpbusd_avx_epi32(sums, unsigned_codes, digits);
+#else
+    const __m256i pairs = _mm256_maddubs_epi16(unsigned_codes, digits);
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
+}
+static inline CodeSums sixteen_times_plus(CodeSums a, CodeSums b) noexcept {
+    return _mm256_add_epi32(_mm256_slli_epi32(a, 4), b);
+}
+static inline int sum_of(CodeSums sums) noexcept {
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+    return _mm_cvtsi128_si32(four);
+}
+static inline void store_sums(const CodeSums* sums, int* out) noexcept {
+    const auto four_of = [](const CodeSums* s) {
+        return _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
+    };
+    const __m256i a = four_of(sums);
+    const __m256i b = four_of(sums + 4);
+    const __m256i total = _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                                           _mm256_permute2x128_si256(a, b, 0x31));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), total);
 }
 
-static constexpr std::size_t int8_rows_together = 4;
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+
+using Codes = uint8x16_t;
+using CodeSums = int32x4_t;
+static constexpr std::size_t codes_bytes = 16;
+static constexpr std::size_t rows_together = 4;
+
+static inline Codes load_codes(const void* p) noexcept {
+    return vld1q_u8(static_cast<const std::uint8_t*>(p));
+}
+static inline CodeSums no_sums() noexcept { return vdupq_n_s32(0); }
+static inline Codes first_half(Codes c) noexcept { return vandq_u8(c, vdupq_n_u8(15)); }
+static inline Codes second_half(Codes c) noexcept { return vshrq_n_u8(c, 4); }
+static inline CodeSums add_products(CodeSums sums, Codes unsigned_codes, Codes digits) noexcept {
+    const int8x16_t codes = vreinterpretq_s8_u8(unsigned_codes);
+    const int8x16_t signed_digits = vreinterpretq_s8_u8(digits);
+#if defined(__ARM_FEATURE_DOTPROD)
+    return vdotq_s32(sums, codes, signed_digits);
+#else
+    const int16x8_t first = vmull_s8(vget_low_s8(codes), vget_low_s8(signed_digits));
+    return vpadalq_s16(sums, vmlal_high_s8(first, codes, signed_digits));
+#endif
+}
+static inline CodeSums sixteen_times_plus(CodeSums a, CodeSums b) noexcept {
+    return vaddq_s32(vshlq_n_s32(a, 4), b);
+}
+static inline int sum_of(CodeSums sums) noexcept { return vaddvq_s32(sums); }
+static inline void store_sums(const CodeSums* sums, int* out) noexcept {
+    vst1q_s32(out, vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3])));
+}
 
 #else
 
-// The compiler makes multiply-add instructions of int16 pairs of this.
-template <int R>
-static inline void scan_int8_rows(const std::int8_t* codes, std::size_t stride,
-                                  const Int8Query& query, const float* scales,
-                                  float* out) noexcept {
-    for (int r = 0; r < R; ++r) {
-        const std::int8_t* row = codes + static_cast<std::size_t>(r) * stride;
-        std::int32_t high = 0;
-        std::int32_t low = 0;
-        for (std::size_t i = 0; i < stride; ++i) {
-            high += static_cast<std::int16_t>(row[i]) * static_cast<std::int16_t>(query.high[i]);
-            low += static_cast<std::int16_t>(row[i]) * static_cast<std::int16_t>(query.low[i]);
-        }
-        out[r] = int8_product(scales[r], query, high, low);
-    }
-}
+// Sixty-four bytes, whose loops the compiler turns into vector code.
+struct Codes {
+    std::int16_t values[64];
+};
+using CodeSums = int;
+static constexpr std::size_t codes_bytes = 64;
+static constexpr std::size_t rows_together = 1;
 
-static constexpr std::size_t int8_rows_together = 4;
+static inline Codes load_codes(const void* p) noexcept {
+    Codes codes;
+    for (int i = 0; i < 64; ++i) codes.values[i] = static_cast<const std::int8_t*>(p)[i];
+    return codes;
+}
+static inline CodeSums no_sums() noexcept { return 0; }
+static inline Codes first_half(const Codes& c) noexcept {
+    Codes half;
+    for (int i = 0; i < 64; ++i) half.values[i] = static_cast<std::int16_t>(c.values[i] & 15);
+    return half;
+}
+static inline Codes second_half(const Codes& c) noexcept {
+    Codes half;
+    for (int i = 0; i < 64; ++i) {
+        half.values[i] = static_cast<std::int16_t>((c.values[i] >> 4) & 15);
+    }
+    return half;
+}
+static inline CodeSums add_products(CodeSums sums, const Codes& a, const Codes& b) noexcept {
+    for (int i = 0; i < 64; ++i) sums += a.values[i] * b.values[i];
+    return sums;
+}
+static inline CodeSums sixteen_times_plus(CodeSums a, CodeSums b) noexcept { return 16 * a + b; }
+static inline int sum_of(CodeSums sums) noexcept { return sums; }
+static inline void store_sums(const CodeSums* sums, int* out) noexcept { *out = *sums; }
 
 #endif
 
-static void scan_int8(const std::int8_t* codes, std::size_t count, std::size_t stride,
-                      const Int8Query& query, const float* scales, float* out) noexcept {
+// Digits lie in the order of the values: those of the first halves of bytes i .. of a plane at
+// 2 * (i - i % 64) + i % 64, those of the second halves 64 further.
+static inline std::size_t digit_place(std::size_t i) noexcept { return 2 * i - i % 64; }
+
+// Products of the high planes of R rows with the high digits; with `Ahead`, the rows follow each
+// other and the next ones are asked for.
+template <int R, bool Ahead, class AddressOf>
+static inline void scan_int4_rows(AddressOf address_of, std::size_t stride,
+                                  const CodedQuery& query, const float* scales,
+                                  float* out) noexcept {
+    CodeSums sums[R];
+    const std::uint8_t* rows[R];
+    for (int r = 0; r < R; ++r) {
+        sums[r] = no_sums();
+        rows[r] = address_of(r);
+    }
+    for (std::size_t i = 0; i < stride; i += codes_bytes) {
+        const Codes first = load_codes(query.high + digit_place(i));
+        const Codes second = load_codes(query.high + digit_place(i) + 64);
+        for (int r = 0; r < R; ++r) {
+            if constexpr (Ahead) __builtin_prefetch(rows[r] + i + codes_ahead);
+            const Codes codes = load_codes(rows[r] + i);
+            sums[r] = add_products(sums[r], first_half(codes), first);
+            sums[r] = add_products(sums[r], second_half(codes), second);
+        }
+    }
+    int products[R];
+    if constexpr (R == rows_together) {
+        store_sums(sums, products);
+    } else {
+        for (int r = 0; r < R; ++r) products[r] = sum_of(sums[r]);
+    }
+    for (int r = 0; r < R; ++r) {
+        // Twice 16 * high - 120.5, in integers: in float32 the difference would cancel.
+        const int doubled = 32 * products[r] - query.high_bias4;
+        out[r] = static_cast<float>(doubled) * (scales[r] * query.scale4);
+    }
+}
+
+static void scan_int4(const std::uint8_t* high, std::size_t count, std::size_t stride,
+                      const CodedQuery& query, const float* scales, float* out) noexcept {
+    constexpr auto together = static_cast<int>(rows_together);
     std::size_t row = 0;
-    for (; row + int8_rows_together <= count; row += int8_rows_together) {
-        scan_int8_rows<int8_rows_together>(codes + row * stride, stride, query, scales + row,
-                                           out + row);
+    const auto address_of = [&](int r) { return high + (row + static_cast<std::size_t>(r)) * stride; };
+    for (; row + rows_together <= count; row += rows_together) {
+        scan_int4_rows<together, true>(address_of, stride, query, scales + row, out + row);
     }
     for (; row < count; ++row) {
-        scan_int8_rows<1>(codes + row * stride, stride, query, scales + row, out + row);
+        scan_int4_rows<1, true>(address_of, stride, query, scales + row, out + row);
+    }
+}
+
+static void gather_int4(const std::uint8_t* high, const std::uint16_t* places, std::size_t count,
+                        std::size_t stride, const CodedQuery& query, const float* scales,
+                        float* out) noexcept {
+    constexpr auto together = static_cast<int>(rows_together);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint8_t* row = high + places[i] * stride;
+        for (std::size_t line = 0; line < stride; line += 64) __builtin_prefetch(row + line);
+    }
+    std::size_t i = 0;
+    const auto address_of = [&](int r) {
+        return high + places[i + static_cast<std::size_t>(r)] * stride;
+    };
+    for (; i + rows_together <= count; i += rows_together) {
+        scan_int4_rows<together, false>(address_of, stride, query, scales + i, out + i);
+    }
+    for (; i < count; ++i) scan_int4_rows<1, false>(address_of, stride, query, scales + i, out + i);
+}
+
+template <int R>
+static inline void scan_int8_rows(const std::uint8_t* high, const std::uint8_t* low,
+                                  std::size_t stride, const CodedQuery& query, const float* scales,
+                                  float* out) noexcept {
+    CodeSums high_high[R];
+    CodeSums low_high[R];
+    CodeSums high_low[R];
+    CodeSums low_low[R];
+    for (int r = 0; r < R; ++r) {
+        high_high[r] = low_high[r] = high_low[r] = low_low[r] = no_sums();
+    }
+    for (std::size_t i = 0; i < stride; i += codes_bytes) {
+        const std::size_t place = digit_place(i);
+        const Codes high_first = load_codes(query.high + place);
+        const Codes high_second = load_codes(query.high + place + 64);
+        const Codes low_first = load_codes(query.low + place);
+        const Codes low_second = load_codes(query.low + place + 64);
+        for (int r = 0; r < R; ++r) {
+            const std::size_t offset = static_cast<std::size_t>(r) * stride + i;
+            __builtin_prefetch(high + offset + codes_ahead);
+            __builtin_prefetch(low + offset + codes_ahead);
+            const Codes upper = load_codes(high + offset);
+            const Codes lower = load_codes(low + offset);
+            high_high[r] = add_products(high_high[r], first_half(upper), high_first);
+            low_high[r] = add_products(low_high[r], first_half(upper), low_first);
+            high_low[r] = add_products(high_low[r], first_half(lower), high_first);
+            low_low[r] = add_products(low_low[r], first_half(lower), low_first);
+            high_high[r] = add_products(high_high[r], second_half(upper), high_second);
+            low_high[r] = add_products(low_high[r], second_half(upper), low_second);
+            high_low[r] = add_products(high_low[r], second_half(lower), high_second);
+            low_low[r] = add_products(low_low[r], second_half(lower), low_second);
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        const int h = sum_of(sixteen_times_plus(high_high[r], high_low[r])) - query.high_bias8;
+        const int l = sum_of(sixteen_times_plus(low_high[r], low_low[r])) - query.low_bias8;
+        out[r] = scales[r] *
+                 (query.scale8 * (254.0F * static_cast<float>(h) + static_cast<float>(l)));
+    }
+}
+
+static void scan_int8(const std::uint8_t* high, const std::uint8_t* low, std::size_t count,
+                      std::size_t stride, const CodedQuery& query, const float* scales,
+                      float* out) noexcept {
+    constexpr std::size_t together = 4;
+    std::size_t row = 0;
+    for (; row + together <= count; row += together) {
+        scan_int8_rows<together>(high + row * stride, low + row * stride, stride, query,
+                                 scales + row, out + row);
+    }
+    for (; row < count; ++row) {
+        scan_int8_rows<1>(high + row * stride, low + row * stride, stride, query, scales + row,
+                          out + row);
     }
 }

@@ -23,6 +23,7 @@ namespace {
 #include "kernels/filter.inl"
 #include "kernels/search.inl"
 #include "kernels/sketch.inl"
+#include "kernels/batch.inl"
 #include "kernels/welford.inl"
 #include "kernels/decode.inl"
 // clang-format on
@@ -32,14 +33,22 @@ namespace {
 const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
     static constexpr KernelTable table = {
         select_inner_products,
-        encode_int8,
+        rotate,
+        encode,
+        scan_int4,
+        gather_int4,
         scan_int8,
+        unpack_codes,
+        batch_products,
+        batch_code_limit,
+        tile_kernel,
+        select_batch,
         inner_product,
         divide,
         vividness,
         bonus,
         bonus_bounds,
-        fuse,
+        bound_scores,
         filter_flags,
         filter_times,
         filter_blooms,

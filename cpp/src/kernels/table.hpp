@@ -35,21 +35,48 @@ struct Ramp {
     double slope;
 };
 
-/// Similarity to score.
-struct FuseParameters {
-    double similarity_weight;
-    Ramp vividness;  ///< scales the vividness bonus
-    Ramp recency;    ///< scales the recency bonus
+/// What turns approximate cosines into upper bounds of scores. All of it is rounded so that float32
+/// arithmetic with it never falls below the exact value.
+struct BoundParameters {
+    float similarity_weight;
+    float residual_slope;   ///< error of a similarity: residual_slope * residual + error
+    float error;            ///< with the slack for rounding
+    float vividness_scale;  ///< from bonus codes to unscaled bonuses
+    float recency_scale;
+    float vividness_start;
+    float vividness_slope;
+    float recency_start;
+    float recency_slope;
 };
 
-/// A query coded for int8 rows: q ~ scale * (254 * high + low). Arrays are padded with zeros to the
-/// stride of the rows and aligned to 64 bytes.
-struct Int8Query {
+/// Per row of a block, what goes into its bound.
+struct BoundColumns {
+    const float* cosines;
+    const float* residuals;
+    const std::uint16_t* vividness;  ///< codes of TraceTable::bonus_bounds
+    const std::uint16_t* recency;
+    const float* addends;      ///< may be null: none
+    const std::uint8_t* mask;  ///< rows that count; may be null: all
+};
+
+/// A rotated query coded for sketched rows, q ~ scale * (254 * high + low). Digits are padded with
+/// zeros to two for each byte of a plane, and aligned to 64 bytes.
+struct CodedQuery {
     const std::int8_t* high;
     const std::int8_t* low;
-    std::int32_t high_bias;  ///< 128 * sum of high: codes are taken as unsigned, 128 too large
-    std::int32_t low_bias;
-    float scale;
+    std::int32_t high_bias4;  ///< 241 times the sum of high
+    std::int32_t high_bias8;  ///< 128 times the sum of high
+    std::int32_t low_bias8;   ///< 128 times the sum of low
+    float scale4;             ///< half a step of the high digit
+    float scale8;             ///< a step of the low digit
+};
+
+/// What a batch of 16 queries brings to `select_batch`.
+struct BatchLanes {
+    alignas(64) std::int32_t bias[16];
+    alignas(64) float scale[16];
+    alignas(64) float cut[16];
+    int shift;  ///< 0, or 5 for codes of the high plane alone
 };
 
 struct KernelTable {
@@ -57,13 +84,54 @@ struct KernelTable {
     void (*select_inner_products)(const float* query, const float* rows, std::size_t count,
                                   std::size_t dim, float* out) noexcept;
 
-    /// Codes of one row, with scale and an upper bound of |row - scale * codes|; stride >= dim.
-    void (*encode_int8)(const float* row, std::size_t dim, std::size_t stride, std::int8_t* codes,
-                        float* scale, float* residual) noexcept;
+    /// Random signs and Hadamard transforms: `stages` of them over `width` values, a power of two,
+    /// in turn the first and the last of `dim`; factors (stages, width), scratch `width`, out `dim`
+    /// values. Same bits at every level.
+    void (*rotate)(const float* values, std::size_t dim, std::size_t width, std::size_t stages,
+                   const float* factors, float* scratch, float* out) noexcept;
 
-    /// out[i] ~ <query, row i> from the codes of `count` rows, aligned to 64 bytes.
-    void (*scan_int8)(const std::int8_t* codes, std::size_t count, std::size_t stride,
-                      const Int8Query& query, const float* scales, float* out) noexcept;
+    /// Codes of one rotated row in two planes of `stride` bytes, with upper bounds of what they
+    /// miss. Same bits at every level.
+    void (*encode)(const float* rotated, std::size_t dim, std::size_t stride, std::uint8_t* high,
+                   std::uint8_t* low, float* scale, float* residual4, float* residual8) noexcept;
+
+    /// out[i] ~ <query, row i> from the high plane of `count` rows and the query's high digits.
+    void (*scan_int4)(const std::uint8_t* high, std::size_t count, std::size_t stride,
+                      const CodedQuery& query, const float* scales, float* out) noexcept;
+
+    /// The same for the rows at `places`; scales are those of these rows, in this order.
+    void (*gather_int4)(const std::uint8_t* high, const std::uint16_t* places, std::size_t count,
+                        std::size_t stride, const CodedQuery& query, const float* scales,
+                        float* out) noexcept;
+
+    /// The same from both planes and both digits.
+    void (*scan_int8)(const std::uint8_t* high, const std::uint8_t* low, std::size_t count,
+                      std::size_t stride, const CodedQuery& query, const float* scales,
+                      float* out) noexcept;
+
+    /// rows[i] = the codes of row i, one a byte, 2 * stride of them: 16 * high + low, or high alone
+    /// if low is null.
+    void (*unpack_codes)(const std::uint8_t* high, const std::uint8_t* low, std::size_t count,
+                         std::size_t stride, std::uint8_t* rows) noexcept;
+
+    /// Products of rows of unpacked codes with a group of 16 queries, packed as (width / 4, 16, 4)
+    /// bytes: out (count, 16). Codes are at most `batch_limit`.
+    void (*batch_products)(const std::uint8_t* rows, std::size_t count, std::size_t width,
+                           const std::int8_t* packed, std::int32_t* out) noexcept;
+    int batch_limit;  ///< 15 or 255
+
+    /// The same by matrix tiles, for two groups and 32 rows at a time: out (groups, count, 16),
+    /// count a multiple of 32, an even number of groups. Null where the level has no tiles.
+    void (*tile_products)(const std::uint8_t* rows, std::size_t count, std::size_t width,
+                          const std::int8_t* packed, std::size_t groups,
+                          std::int32_t* out) noexcept;
+
+    /// The pairs of a block and a group of 16 queries that may be wanted: those with
+    /// lane_scale * ((product << shift) - lane_bias) * row_scale + row_base >= lane_cut.
+    /// hits[j] = 16 * row + lane. @return how many.
+    std::size_t (*select_batch)(const std::int32_t* products, std::size_t count,
+                                const float* row_scale, const float* row_base,
+                                const BatchLanes& lanes, std::uint16_t* hits) noexcept;
 
     /// The one definition: float64 products in 8 lanes and a fixed tree. Same bits at every level.
     double (*inner_product)(const float* a, const float* b, std::size_t dim) noexcept;
@@ -86,13 +154,10 @@ struct KernelTable {
                          const LawParameters& parameters, std::uint16_t* vividness,
                          std::uint16_t* recency) noexcept;
 
-    /// Upper bounds of scores: upper[i] = F(similarity + errors[i]) with similarity =
-    /// weight * cosines[i] + addends[i] and F the ramped sum; -inf where mask[i] == 0.
-    /// @return the largest of them (-inf if there is none).
-    double (*fuse)(const float* cosines, const double* errors, const double* addends,
-                   const double* vividness_bonus, const double* recency_bonus,
-                   const std::uint8_t* mask, std::size_t count, const FuseParameters& parameters,
-                   double* upper) noexcept;
+    /// Upper bounds of scores: upper[i] = F(w cosine + addend + error) with F the ramped sum; -inf
+    /// where mask[i] == 0. @return the largest of them (-inf if there is none).
+    float (*bound_scores)(const BoundColumns& columns, std::size_t count,
+                          const BoundParameters& parameters, float* upper) noexcept;
 
     /// mask[i] = (flags[i] & care) == want
     void (*filter_flags)(const std::uint8_t* flags, std::size_t count, std::uint8_t care,
@@ -137,5 +202,6 @@ const KernelTable& table_v3() noexcept;
 const KernelTable& table_v3_vnni() noexcept;
 const KernelTable& table_v4() noexcept;
 const KernelTable& table_v4_vnni() noexcept;
+const KernelTable& table_v4_amx() noexcept;
 
 }  // namespace flashbulb::kernels

@@ -1,0 +1,63 @@
+#include "block_filter.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "dispatch.hpp"
+
+namespace flashbulb {
+
+Cursor::Cursor(const std::vector<std::size_t>& sorted, std::size_t begin)
+    : sorted_(&sorted),
+      place_(static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), begin) -
+                                      sorted.begin())) {}
+
+BlockFilter::BlockFilter(const TraceTable& traces, const Filter& filter, std::size_t begin)
+    : traces_(traces),
+      columns_(traces.columns()),
+      filter_(filter),
+      bloom_(tag_bloom(filter.tags)),
+      has_window_(std::isfinite(filter.since) || std::isfinite(filter.until)),
+      exempt_(filter.time_exempt, begin),
+      allowed_(filter.allowed ? *filter.allowed : no_rows_, begin) {
+    if (filter.status) {
+        care_ |= TraceTable::task | TraceTable::completed;
+        if (*filter.status != TaskStatus::not_a_task) want_ |= TraceTable::task;
+        if (*filter.status == TaskStatus::completed) want_ |= TraceTable::completed;
+    }
+}
+
+std::size_t BlockFilter::next(std::size_t begin, std::size_t end) {
+    if (filter_.unknown_tag) return end;
+    return filter_.allowed ? std::min(allowed_.next(begin, end), end) : begin;
+}
+
+std::size_t BlockFilter::operator()(std::size_t begin, std::size_t count, std::uint8_t* mask) {
+    if (filter_.unknown_tag) return 0;
+    const auto& kernels = active_kernels();
+    kernels.filter_flags(columns_.flags + begin, count, care_, want_, mask);
+    if (has_window_) {
+        std::array<std::uint8_t, block_rows> before{};
+        std::copy(mask, mask + count, before.begin());
+        kernels.filter_times(columns_.created + begin, count, filter_.since, filter_.until, mask);
+        exempt_.visit(begin, begin + count, [&](std::size_t row, std::size_t) {
+            mask[row - begin] = before[row - begin];
+        });
+    }
+    if (filter_.allowed) {
+        std::array<std::uint8_t, block_rows> named{};
+        allowed_.visit(begin, begin + count,
+                       [&](std::size_t row, std::size_t) { named[row - begin] = 1; });
+        for (std::size_t i = 0; i < count; ++i) mask[i] &= named[i];
+    }
+    if (!filter_.tags.empty()) {
+        kernels.filter_blooms(columns_.tag_bloom + begin, count, bloom_, mask);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (mask[i] != 0 && !traces_.has_tags(begin + i, filter_.tags)) mask[i] = 0;
+        }
+    }
+    return static_cast<std::size_t>(std::count(mask, mask + count, std::uint8_t{1}));
+}
+
+}  // namespace flashbulb

@@ -1,0 +1,466 @@
+#include "selection.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dispatch.hpp"
+#include "parameters.hpp"
+
+namespace flashbulb {
+
+namespace {
+
+// Below this share of wanted rows, only those are read.
+constexpr std::size_t sparse_divisor = 4;
+
+// Rows that a group of queries shares while they are unpacked: 24 KB at 384 values.
+constexpr std::size_t batch_rows = 64;
+
+// From how many queries on a batch is worth the unpacking, and from how many reading both planes is.
+constexpr std::size_t smallest_batch = 4;
+constexpr std::size_t smallest_full_batch = 17;
+
+// From how many rows on the high plane alone is read first.
+constexpr std::size_t smallest_coarse_scan = 4096;
+
+float above(double value) {
+    const auto nearest = static_cast<float>(value);
+    return static_cast<double>(nearest) >= value
+               ? nearest
+               : std::nextafter(nearest, std::numeric_limits<float>::infinity());
+}
+
+float below(double value) { return -above(-value); }
+
+double largest_addend(const SearchRequest& request) {
+    double largest = 0.0;
+    for (const SparseAddends& addends : request.addends) {
+        for (const double value : addends.values) largest = std::max(largest, std::abs(value));
+    }
+    return largest;
+}
+
+// What rounding can hide in a float32 inner product: (d + 8) 2^-24 |q||x|.
+double rounding_error(std::size_t dim, double query_norm, double row_norm) noexcept {
+    return (static_cast<double>(dim) + 8.0) * 0x1p-24 * query_norm * row_norm;
+}
+
+constexpr double query_norm = 1.0 + 1e-5;  // of a unit vector in float32, at most
+
+constexpr double relative_margin = 1.0 + 0x1p-20;  // covers a few roundings of float32 products
+
+}  // namespace
+
+SearchPath resolve(SearchPath path, std::size_t rows) noexcept {
+    if (path != SearchPath::automatic) return path;
+    return rows >= smallest_coarse_scan ? SearchPath::int4 : SearchPath::int8;
+}
+
+SelectionPlan::SelectionPlan(const VectorView& store, const TraceTable& table,
+                             const SearchRequest& wanted)
+    : vectors(store),
+      traces(table),
+      request(wanted),
+      k(std::min(wanted.k, table.live())),
+      bounds(table.bonus_bounds(wanted.now)),
+      columns(law_columns(table.columns())),
+      laws(law_parameters(table.policy(), wanted.now, wanted.vividness_weight,
+                          wanted.recency_weight)),
+      plain_laws(law_parameters(table.policy(), wanted.now, 1.0, 1.0)),
+      ramps(ramps_of(table.policy())) {
+    const auto& kernels = active_kernels();
+    const bool sketched = request.sketch != nullptr;
+    batch = sketched && request.query_count >= smallest_batch;
+    full_batch = request.path != SearchPath::int4 && kernels.batch_limit >= 255 &&
+                 (request.path == SearchPath::int8 || request.query_count >= smallest_full_batch);
+    tiles = batch && kernels.tile_products != nullptr && tiles_permitted();
+    coarse = sketched && resolve(request.path, vectors.rows()) == SearchPath::int4;
+    if (sketched) {
+        queries.emplace(*request.sketch, request.queries, request.query_count, query_norm,
+                        vectors.norm_bound(), batch);
+    }
+
+    error_scale = std::abs(request.similarity_weight);
+    const double largest_term = error_scale * vectors.norm_bound() + largest_addend(request) +
+                                request.vividness_weight + request.recency_weight;
+    error_offset = largest_term * 0x1p-49;
+    // Every float32 operation of a bound rounds by at most 2^-24 of the largest term, which is at
+    // most about twice the sum of the weights; the lower limit keeps tiny weights out of underflow.
+    rounding = above(std::max(largest_term, 1e-20) * 0x1p-18);
+    float32_error = above(
+        error_scale * rounding_error(vectors.dim(), query_norm, vectors.norm_bound()));
+    const auto slope = [](double value) { return above(std::min(value * relative_margin, 1e30)); };
+    bound.similarity_weight = static_cast<float>(request.similarity_weight);
+    bound.vividness_scale =
+        above(request.vividness_weight * static_cast<double>(bonus_bound_step) * relative_margin);
+    bound.recency_scale = above(request.recency_weight * static_cast<double>(bonus_bound_step) * relative_margin);
+    bound.vividness_start = below(ramps.vividness.start);
+    bound.vividness_slope = slope(ramps.vividness.slope);
+    bound.recency_start = below(ramps.recency.start);
+    bound.recency_slope = slope(ramps.recency.slope);
+    bound.residual_slope = 0.0F;
+    bound.error = rounding;
+}
+
+Selection::Selection(const SelectionPlan& plan)
+    : plan_(plan), selectors_(plan.request.query_count, FinalistSelector(plan.k)) {
+    if (plan.request.sketch == nullptr && !plan.vectors.direct()) {
+        fetched_.resize(block_rows * plan.vectors.dim());
+    }
+    if (plan.batch) {
+        const std::size_t width = 2 * plan.request.sketch->stride();
+        unpacked_.resize(batch_rows * width + 64);
+        products_.resize((plan.tiles ? plan.queries->groups() : 1) * batch_rows *
+                         CodedQueries::lanes);
+        hits_.resize(batch_rows * CodedQueries::lanes);
+    }
+}
+
+void Selection::merge(const Selection& other) {
+    for (std::size_t query = 0; query < selectors_.size(); ++query) {
+        selectors_[query].merge(other.selectors_[query]);
+    }
+    allowed_ += other.allowed_;
+}
+
+void Selection::scan(std::size_t begin, std::size_t end) {
+    filter_.emplace(plan_.traces, plan_.request.filter, begin);
+    addends_.clear();
+    for (const SparseAddends& addends : plan_.request.addends) {
+        addends_.emplace_back(addends.rows, begin);
+    }
+    while ((begin = filter_->next(begin, end)) < end) {
+        std::size_t count = std::min(block_rows, end - begin);
+        if (plan_.request.sketch != nullptr) {
+            count = std::min(count, Sketch::chunk_rows - begin % Sketch::chunk_rows);
+        } else {
+            count = std::min(count, plan_.vectors.run(begin));
+        }
+        scan_block(begin, count);
+        begin += count;
+    }
+}
+
+void Selection::scan_block(std::size_t begin, std::size_t count) {
+    const std::size_t wanted = (*filter_)(begin, count, mask_.data());
+    if (wanted == 0) return;
+    allowed_ += wanted;
+    const Block block{begin, count, wanted, wanted * sparse_divisor < count};
+    take_columns(block);
+    if (plan_.request.sketch == nullptr && !block.sparse) {
+        block_vectors_ = plan_.vectors.fetch(begin, count, fetched_.data());
+    }
+    if (plan_.batch) {
+        scan_batch(block);
+    } else {
+        for (std::size_t query = 0; query < plan_.request.query_count; ++query) {
+            scan_query(query, block);
+        }
+    }
+}
+
+// Points the columns at the block, or gathers those of its wanted rows.
+void Selection::take_columns(const Block& block) {
+    const Sketch* sketch = plan_.request.sketch;
+    const float* scales = nullptr;
+    const float* residuals = cosines_.data();  // of rows in float32: any values, their slope is 0
+    if (sketch != nullptr) {
+        const Sketch::Run run = sketch->run(block.begin);
+        scales = run.scales;
+        const bool high_only = plan_.batch ? !plan_.full_batch : plan_.coarse;
+        residuals = high_only ? run.residuals4 : run.residuals8;
+    }
+    const std::uint16_t* vividness = vividness_.data();
+    const std::uint16_t* recency = recency_.data();
+    if (plan_.bounds != nullptr) {
+        vividness = plan_.bounds->vividness.data() + block.begin;
+        recency = plan_.bounds->recency.data() + block.begin;
+    } else {
+        active_kernels().bonus_bounds(plan_.columns, block.begin, block.count, plan_.plain_laws,
+                                      vividness_.data(), recency_.data());
+    }
+    if (block.sparse) {
+        std::size_t wanted = 0;
+        for (std::size_t i = 0; i < block.count; ++i) {
+            if (mask_[i] == 0) continue;
+            places_[wanted] = static_cast<std::uint16_t>(i);
+            vividness_[wanted] = vividness[i];
+            recency_[wanted] = recency[i];
+            if (sketch != nullptr) {
+                scales_[wanted] = scales[i];
+                residuals_[wanted] = residuals[i];
+            }
+            ++wanted;
+        }
+        vividness = vividness_.data();
+        recency = recency_.data();
+        if (sketch != nullptr) {
+            scales = scales_.data();
+            residuals = residuals_.data();
+        }
+    }
+    block_scales_ = scales;
+    block_residuals_ = residuals;
+    block_vividness_ = vividness;
+    block_recency_ = recency;
+}
+
+void Selection::scan_query(std::size_t query, const Block& block) {
+    const auto& kernels = active_kernels();
+    const std::size_t count = block.sparse ? block.wanted : block.count;
+    CosineError error{0.0, 0.0};
+    kernels::BoundParameters bound = plan_.bound;
+    if (const Sketch* sketch = plan_.request.sketch; sketch != nullptr) {
+        const CodedQueries& queries = *plan_.queries;
+        const Sketch::Run run = sketch->run(block.begin);
+        const std::size_t stride = sketch->stride();
+        if (plan_.coarse) {
+            error = queries.coarse_error(query);
+            if (block.sparse) {
+                kernels.gather_int4(run.high, places_.data(), count, stride, queries[query],
+                                    block_scales_, cosines_.data());
+            } else {
+                kernels.scan_int4(run.high, count, stride, queries[query], block_scales_,
+                                  cosines_.data());
+            }
+        } else {
+            error = queries.fine_error(query);
+            if (block.sparse) {
+                for (std::size_t i = 0; i < count; ++i) {
+                    kernels.scan_int8(run.high + places_[i] * stride, run.low + places_[i] * stride,
+                                      1, stride, queries[query], block_scales_ + i, &cosines_[i]);
+                }
+            } else {
+                kernels.scan_int8(run.high, run.low, count, stride, queries[query], block_scales_,
+                                  cosines_.data());
+            }
+        }
+        bound.residual_slope = above(plan_.error_scale * error.slope * relative_margin);
+        bound.error = above(plan_.error_scale * error.offset + static_cast<double>(bound.error));
+    } else {
+        const std::size_t dim = plan_.vectors.dim();
+        const float* q = plan_.request.queries + query * dim;
+        if (block.sparse) {
+            for (std::size_t i = 0; i < count; ++i) {
+                const float* row =
+                    plan_.vectors.fetch(block.begin + places_[i], fetched_.data());
+                kernels.select_inner_products(q, row, 1, dim, &cosines_[i]);
+            }
+        } else {
+            kernels.select_inner_products(q, block_vectors_, count, dim, cosines_.data());
+        }
+        bound.error += plan_.float32_error;
+    }
+    kernels::BoundColumns columns{cosines_.data(),
+                                  block_residuals_,
+                                  block_vividness_,
+                                  block_recency_,
+                                  nullptr,
+                                  block.sparse || block.wanted == block.count ? nullptr
+                                                                              : mask_.data()};
+    if (!plan_.request.addends.empty()) {
+        // Rounded up; rows without one keep their zeros.
+        addends_[query].visit(block.begin, block.begin + block.count,
+                              [&](std::size_t row, std::size_t number) {
+                                  std::size_t i = row - block.begin;
+                                  if (mask_[i] == 0) return;
+                                  if (block.sparse) {
+                                      i = static_cast<std::size_t>(
+                                          std::lower_bound(places_.begin(),
+                                                           places_.begin() + count, i) -
+                                          places_.begin());
+                                  }
+                                  addend_values_[i] =
+                                      above(plan_.request.addends[query].values[number]);
+                                  columns.addends = addend_values_.data();
+                              });
+    }
+    FinalistSelector& selector = selectors_[query];
+    const float best = kernels.bound_scores(columns, count, bound, upper_.data());
+    if (static_cast<double>(best) >= selector.cut()) {
+        const double fp32_error = static_cast<double>(plan_.float32_error);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (static_cast<double>(upper_[i]) < selector.cut()) continue;
+            const std::size_t row = block.begin + place(block, i);
+            const double cosine_error =
+                plan_.queries ? plan_.error_scale *
+                                    (error.slope * static_cast<double>(block_residuals_[i]) +
+                                     error.offset)
+                              : fp32_error;
+            const double addend =
+                columns.addends != nullptr && addend_values_[i] != 0.0F ? addend_of(query, row)
+                                                                        : 0.0;
+            consider(query, row, static_cast<double>(cosines_[i]), cosine_error, plan_.coarse,
+                     addend);
+        }
+    }
+    if (columns.addends != nullptr) addend_values_.fill(0.0F);
+}
+
+double Selection::addend_of(std::size_t query, std::size_t row) const {
+    if (plan_.request.addends.empty()) return 0.0;
+    const SparseAddends& addends = plan_.request.addends[query];
+    const auto found = std::lower_bound(addends.rows.begin(), addends.rows.end(), row);
+    if (found == addends.rows.end() || *found != row) return 0.0;
+    return addends.values[static_cast<std::size_t>(found - addends.rows.begin())];
+}
+
+void Selection::consider(std::size_t query, std::size_t row, double cosine, double error,
+                         bool refine, double addend) {
+    const auto& kernels = active_kernels();
+    if (refine) {
+        const Sketch& sketch = *plan_.request.sketch;
+        const Sketch::Run run = sketch.run(row);
+        float closer = 0.0F;
+        kernels.scan_int8(run.high, run.low, 1, sketch.stride(), (*plan_.queries)[query],
+                          run.scales, &closer);
+        const CosineError bound = plan_.queries->fine_error(query);
+        cosine = static_cast<double>(closer);
+        error = plan_.error_scale *
+                (bound.slope * static_cast<double>(run.residuals8[0]) + bound.offset);
+    }
+    error += plan_.error_offset;
+    const double similarity = plan_.request.similarity_weight * cosine + addend;
+    double vividness_bonus = 0.0;
+    double recency_bonus = 0.0;
+    kernels.bonus(plan_.columns, row, 1, plan_.laws, &vividness_bonus, &recency_bonus);
+    selectors_[query].offer(
+        row, fused_score(plan_.ramps, similarity - error, vividness_bonus, recency_bonus),
+        fused_score(plan_.ramps, similarity + error, vividness_bonus, recency_bonus));
+}
+
+void Selection::scan_batch(const Block& block) {
+    const std::size_t count = block.sparse ? block.wanted : block.count;
+    for (std::size_t first = 0; first < count; first += batch_rows) {
+        scan_sub_block(block, first, std::min(batch_rows, count - first));
+    }
+    // A row with an addend is looked at for itself; select_batch does not know of addends.
+    for (std::size_t query = 0; query < addends_.size(); ++query) {
+        addends_[query].visit(
+            block.begin, block.begin + block.count, [&](std::size_t row, std::size_t number) {
+                if (mask_[row - block.begin] == 0) return;
+                consider(query, row, 0.0, 0.0, true, plan_.request.addends[query].values[number]);
+            });
+    }
+}
+
+void Selection::scan_sub_block(const Block& block, std::size_t first, std::size_t count) {
+    const auto& kernels = active_kernels();
+    const Sketch& sketch = *plan_.request.sketch;
+    const Sketch::Run run = sketch.run(block.begin);
+    const CodedQueries& queries = *plan_.queries;
+    const std::size_t stride = sketch.stride();
+    const std::size_t width = 2 * stride;
+    const std::size_t query_count = plan_.request.query_count;
+    auto* rows = reinterpret_cast<std::uint8_t*>(
+        (reinterpret_cast<std::uintptr_t>(unpacked_.data()) + 63U) / 64U * 64U);
+    const auto unpack = [&](std::size_t source, std::size_t n, std::size_t target) {
+        kernels.unpack_codes(run.high + source * stride,
+                             plan_.full_batch ? run.low + source * stride : nullptr, n, stride,
+                             rows + target * width);
+    };
+    if (block.sparse) {
+        for (std::size_t i = 0; i < count; ++i) unpack(places_[first + i], 1, i);
+    } else {
+        unpack(first, count, 0);
+    }
+    const auto padded = plan_.tiles ? (count + 31) / 32 * 32 : count;
+
+    // The bound without ramps; the slope is the largest of the batch, the offset each query's own.
+    double slope = 0.0;
+    for (std::size_t query = 0; query < query_count; ++query) {
+        slope = std::max(slope, queries.coarse_error(query).slope);
+    }
+    alignas(64) std::array<float, batch_rows> base;
+    alignas(64) std::array<float, batch_rows> scale;
+    const float residual_slope = above(plan_.error_scale * slope * relative_margin);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t j = first + i;
+        const bool wanted = block.sparse || mask_[j] != 0;
+        const float bonus =
+            static_cast<float>(block_vividness_[j]) * plan_.bound.vividness_scale +
+            static_cast<float>(block_recency_[j]) * plan_.bound.recency_scale;
+        scale[i] = wanted ? block_scales_[j] : 0.0F;
+        base[i] = wanted ? residual_slope * block_residuals_[j] + bonus
+                         : -std::numeric_limits<float>::infinity();
+    }
+    for (std::size_t i = count; i < padded; ++i) {
+        scale[i] = 0.0F;
+        base[i] = -std::numeric_limits<float>::infinity();
+    }
+
+    const std::size_t groups = (query_count + CodedQueries::lanes - 1) / CodedQueries::lanes;
+    if (plan_.tiles) {
+        kernels.tile_products(rows, padded, width, queries.packed(0), queries.groups(),
+                              products_.data());
+    }
+    for (std::size_t group = 0; group < groups; ++group) {
+        const std::int32_t* products = products_.data();
+        if (plan_.tiles) {
+            products += group * padded * CodedQueries::lanes;
+        } else {
+            kernels.batch_products(rows, count, width, queries.packed(group), products_.data());
+        }
+        kernels::BatchLanes lanes;
+        lanes.shift = plan_.full_batch ? 0 : 5;
+        for (std::size_t lane = 0; lane < CodedQueries::lanes; ++lane) {
+            const std::size_t query = group * CodedQueries::lanes + lane;
+            if (query >= query_count) {
+                lanes.bias[lane] = 0;
+                lanes.scale[lane] = 0.0F;
+                lanes.cut[lane] = std::numeric_limits<float>::infinity();
+                continue;
+            }
+            const kernels::CodedQuery& coded = queries[query];
+            const double step = static_cast<double>(coded.scale4) * (plan_.full_batch ? 2.0 : 1.0);
+            const CosineError error = queries.coarse_error(query);
+            lanes.bias[lane] = plan_.full_batch ? coded.high_bias8 : coded.high_bias4;
+            lanes.scale[lane] = static_cast<float>(step * plan_.request.similarity_weight);
+            lanes.cut[lane] = below(selectors_[query].cut() - plan_.error_scale * error.offset -
+                                    static_cast<double>(plan_.rounding));
+        }
+        const std::size_t hits =
+            kernels.select_batch(products, count, scale.data(), base.data(), lanes, hits_.data());
+        take_hits(group, first, hits, products, block);
+    }
+}
+
+// The precise bound of each pair, with ramps; those above the cut are considered.
+void Selection::take_hits(std::size_t group, std::size_t first, std::size_t hits,
+                          const std::int32_t* products, const Block& block) {
+    const CodedQueries& queries = *plan_.queries;
+    for (std::size_t hit = 0; hit < hits; ++hit) {
+        const std::size_t i = hits_[hit] / CodedQueries::lanes;
+        const std::size_t query = group * CodedQueries::lanes + hits_[hit] % CodedQueries::lanes;
+        const std::size_t j = first + i;
+        const kernels::CodedQuery& coded = queries[query];
+        const CosineError error = queries.coarse_error(query);
+        const std::int32_t product = products[hits_[hit]];
+        const double value =
+            plan_.full_batch ? 2.0 * static_cast<double>(product - coded.high_bias8)
+                             : static_cast<double>(32 * product - coded.high_bias4);
+        const double cosine = value * static_cast<double>(coded.scale4) *
+                              static_cast<double>(block_scales_[j]);
+        const double similarity =
+            plan_.request.similarity_weight * cosine +
+            plan_.error_scale *
+                (error.slope * static_cast<double>(block_residuals_[j]) + error.offset) +
+            static_cast<double>(plan_.rounding);
+        const double upper = fused_score(
+            plan_.ramps, similarity,
+            static_cast<double>(block_vividness_[j]) *
+                static_cast<double>(plan_.bound.vividness_scale),
+            static_cast<double>(block_recency_[j]) * static_cast<double>(plan_.bound.recency_scale));
+        if (upper < selectors_[query].cut()) continue;
+        const std::size_t row = block.begin + place(block, j);
+        if (!plan_.request.addends.empty() &&
+            std::binary_search(plan_.request.addends[query].rows.begin(),
+                               plan_.request.addends[query].rows.end(), row)) {
+            continue;  // looked at for itself
+        }
+        consider(query, row, 0.0, 0.0, true, 0.0);
+    }
+}
+
+}  // namespace flashbulb

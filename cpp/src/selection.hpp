@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "block_filter.hpp"
+#include "coded_queries.hpp"
+#include "flashbulb/search.hpp"
+#include "kernels/table.hpp"
+#include "score.hpp"
+#include "selector.hpp"
+
+namespace flashbulb {
+
+/// What every part of a search knows: the store, the request, and everything that follows from them
+/// once. Read by several threads.
+struct SelectionPlan {
+    SelectionPlan(const VectorView& store, const TraceTable& table, const SearchRequest& wanted);
+
+    const VectorView& vectors;
+    const TraceTable& traces;
+    const SearchRequest& request;
+    std::size_t k;
+    bool coarse;     ///< int4 first, int8 for what may be wanted
+    bool batch;      ///< groups of queries share unpacked blocks
+    bool tiles;      ///< by matrix tiles
+    bool full_batch;  ///< batches multiply both planes
+    std::optional<CodedQueries> queries;  ///< if there is a sketch
+    std::shared_ptr<const BonusBounds> bounds;  ///< may be null: computed block by block
+    kernels::LawColumns columns;
+    kernels::LawParameters laws;       ///< with the weights of the request
+    kernels::LawParameters plain_laws;  ///< with weights of 1
+    Ramps ramps;
+    kernels::BoundParameters bound;  ///< without the errors of a query
+    float float32_error;             ///< of a similarity from the rows themselves
+    double error_scale;              ///< from the error of a cosine to that of a similarity
+    double error_offset;             ///< what the float64 sums round away
+    float rounding;                  ///< what the float32 bounds round away
+};
+
+/// One pass over a range of rows, which keeps for each query the rows that may be among its best.
+class Selection {
+public:
+    explicit Selection(const SelectionPlan& plan);
+
+    /// Looks at the rows [begin, end).
+    void scan(std::size_t begin, std::size_t end);
+    void merge(const Selection& other);
+
+    [[nodiscard]] FinalistSelector& selector(std::size_t query) { return selectors_[query]; }
+    /// Rows that passed the filter.
+    [[nodiscard]] std::size_t allowed() const noexcept { return allowed_; }
+
+private:
+    struct Block {
+        std::size_t begin;
+        std::size_t count;
+        std::size_t wanted;
+        bool sparse;  ///< only the wanted rows are read: columns are compact, places say which
+    };
+
+    void scan_block(std::size_t begin, std::size_t count);
+    void scan_query(std::size_t query, const Block& block);
+    void scan_batch(const Block& block);
+    void scan_sub_block(const Block& block, std::size_t first, std::size_t count);
+    void take_columns(const Block& block);
+    void take_hits(std::size_t group, std::size_t first, std::size_t hits,
+                   const std::int32_t* products, const Block& block);
+    [[nodiscard]] std::size_t place(const Block& block, std::size_t i) const noexcept {
+        return block.sparse ? places_[i] : i;
+    }
+    [[nodiscard]] double addend_of(std::size_t query, std::size_t row) const;
+    /// Offers a row to a query, after a closer look if the cosine came from a sketch.
+    void consider(std::size_t query, std::size_t row, double cosine, double error, bool refine,
+                  double addend);
+
+    const SelectionPlan& plan_;
+    std::vector<FinalistSelector> selectors_;
+    std::vector<Cursor> addends_;
+    std::optional<BlockFilter> filter_;
+    std::size_t allowed_ = 0;
+
+    // Columns of the block in work.
+    alignas(64) std::array<std::uint8_t, block_rows> mask_{};
+    alignas(64) std::array<std::uint16_t, block_rows> places_{};
+    alignas(64) std::array<float, block_rows> cosines_{};
+    alignas(64) std::array<float, block_rows> upper_{};
+    alignas(64) std::array<float, block_rows> scales_{};
+    alignas(64) std::array<float, block_rows> residuals_{};
+    alignas(64) std::array<float, block_rows> addend_values_{};
+    alignas(64) std::array<std::uint16_t, block_rows> vividness_{};
+    alignas(64) std::array<std::uint16_t, block_rows> recency_{};
+    const float* block_vectors_ = nullptr;
+    const float* block_scales_ = nullptr;
+    const float* block_residuals_ = nullptr;
+    const std::uint16_t* block_vividness_ = nullptr;
+    const std::uint16_t* block_recency_ = nullptr;
+
+    std::vector<float> fetched_;  // rows that are not stored in float32
+
+    // Batches.
+    std::vector<std::uint8_t> unpacked_;
+    std::vector<std::int32_t> products_;
+    std::vector<std::uint16_t> hits_;
+};
+
+}  // namespace flashbulb
