@@ -103,8 +103,7 @@ void register_search(py::module_& module) {
         .def(py::init<std::size_t>(), py::arg("dim"))
         .def("__len__", &Sketch::rows)
         .def_property_readonly("row_bytes", &Sketch::row_bytes)
-        .def("extend", &Sketch::extend, py::arg("view"),
-             py::call_guard<py::gil_scoped_release>())
+        .def("extend", &Sketch::extend, py::arg("view"), py::call_guard<py::gil_scoped_release>())
         .def(
             "update",
             [](Sketch& sketch, const VectorView& view, const py::object& rows) {

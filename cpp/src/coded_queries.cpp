@@ -33,8 +33,8 @@ CodedQueries::CodedQueries(const Sketch& sketch, const float* queries, std::size
     const double rotation = sketch.rotation_error();
     query_norm *= 1.0 + rotation;
     row_norm *= 1.0 + rotation;
-    const double rounding =
-        2.0 * rotation * query_norm * row_norm + arithmetic_error * std::max(1.0, query_norm * row_norm);
+    const double rounding = 2.0 * rotation * query_norm * row_norm +
+                            arithmetic_error * std::max(1.0, query_norm * row_norm);
     const auto error_of = [&](double missed) {
         const double residual = std::sqrt(missed) * (1.0 + 1e-9);
         return CosineError{query_norm + residual, residual * row_norm + rounding};

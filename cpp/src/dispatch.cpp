@@ -97,12 +97,10 @@ constexpr Level levels[] = {
     {SimdLevel::v4, "v4", has_v4, kernels::table_v4},
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_v4_vnni
-    {SimdLevel::v4_vnni, "v4_vnni",
-     has_v4_vnni, kernels::table_v4_vnni},
+    {SimdLevel::v4_vnni, "v4_vnni", has_v4_vnni, kernels::table_v4_vnni},
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_v4_amx
-    {SimdLevel::v4_amx, "v4_amx", [] { return has_v4_vnni() && has_amx(); },
-     kernels::table_v4_amx},
+    {SimdLevel::v4_amx, "v4_amx", [] { return has_v4_vnni() && has_amx(); }, kernels::table_v4_amx},
 #endif
 };
 

@@ -72,9 +72,9 @@ void scan_sketch(const Sketch& sketch, double norm, const std::vector<float>& qu
         group.bias[lane] = present ? coded[query].high_bias4 : 0;
         group.scale[lane] = present ? coded[query].scale4 : 0.0F;
         // Minus a slack for the float32 arithmetic of the comparison.
-        group.cut[lane] = present ? static_cast<float>(threshold -
-                                                       coded.coarse_error(query).offset - 1e-6)
-                                  : std::numeric_limits<float>::infinity();
+        group.cut[lane] =
+            present ? static_cast<float>(threshold - coded.coarse_error(query).offset - 1e-6)
+                    : std::numeric_limits<float>::infinity();
     }
     std::array<float, block_rows> base{};
     for (std::size_t begin = 0; begin < sketch.rows();) {

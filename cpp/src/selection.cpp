@@ -17,7 +17,8 @@ constexpr std::size_t sparse_divisor = 4;
 // Rows that a group of queries shares while they are unpacked: 24 KB at 384 values.
 constexpr std::size_t batch_rows = 64;
 
-// From how many queries on a batch is worth the unpacking, and from how many reading both planes is.
+// From how many queries on a batch is worth the unpacking, and from how many reading both planes
+// is.
 constexpr std::size_t smallest_batch = 4;
 constexpr std::size_t smallest_full_batch = 17;
 
@@ -88,13 +89,14 @@ SelectionPlan::SelectionPlan(const VectorView& store, const TraceTable& table,
     // Every float32 operation of a bound rounds by at most 2^-24 of the largest term, which is at
     // most about twice the sum of the weights; the lower limit keeps tiny weights out of underflow.
     rounding = above(std::max(largest_term, 1e-20) * 0x1p-18);
-    float32_error = above(
-        error_scale * rounding_error(vectors.dim(), query_norm, vectors.norm_bound()));
+    float32_error =
+        above(error_scale * rounding_error(vectors.dim(), query_norm, vectors.norm_bound()));
     const auto slope = [](double value) { return above(std::min(value * relative_margin, 1e30)); };
     bound.similarity_weight = static_cast<float>(request.similarity_weight);
     bound.vividness_scale =
         above(request.vividness_weight * static_cast<double>(bonus_bound_step) * relative_margin);
-    bound.recency_scale = above(request.recency_weight * static_cast<double>(bonus_bound_step) * relative_margin);
+    bound.recency_scale =
+        above(request.recency_weight * static_cast<double>(bonus_bound_step) * relative_margin);
     bound.vividness_start = below(ramps.vividness.start);
     bound.vividness_slope = slope(ramps.vividness.slope);
     bound.recency_start = below(ramps.recency.start);
@@ -243,8 +245,7 @@ void Selection::scan_query(std::size_t query, const Block& block) {
         const float* q = plan_.request.queries + query * dim;
         if (block.sparse) {
             for (std::size_t i = 0; i < count; ++i) {
-                const float* row =
-                    plan_.vectors.fetch(block.begin + places_[i], fetched_.data());
+                const float* row = plan_.vectors.fetch(block.begin + places_[i], fetched_.data());
                 kernels.select_inner_products(q, row, 1, dim, &cosines_[i]);
             }
         } else {
@@ -252,29 +253,24 @@ void Selection::scan_query(std::size_t query, const Block& block) {
         }
         bound.error += plan_.float32_error;
     }
-    kernels::BoundColumns columns{cosines_.data(),
-                                  block_residuals_,
-                                  block_vividness_,
-                                  block_recency_,
-                                  nullptr,
-                                  block.sparse || block.wanted == block.count ? nullptr
-                                                                              : mask_.data()};
+    kernels::BoundColumns columns{
+        cosines_.data(),  block_residuals_,
+        block_vividness_, block_recency_,
+        nullptr,          block.sparse || block.wanted == block.count ? nullptr : mask_.data()};
     if (!plan_.request.addends.empty()) {
         // Rounded up; rows without one keep their zeros.
-        addends_[query].visit(block.begin, block.begin + block.count,
-                              [&](std::size_t row, std::size_t number) {
-                                  std::size_t i = row - block.begin;
-                                  if (mask_[i] == 0) return;
-                                  if (block.sparse) {
-                                      i = static_cast<std::size_t>(
-                                          std::lower_bound(places_.begin(),
-                                                           places_.begin() + count, i) -
-                                          places_.begin());
-                                  }
-                                  addend_values_[i] =
-                                      above(plan_.request.addends[query].values[number]);
-                                  columns.addends = addend_values_.data();
-                              });
+        addends_[query].visit(
+            block.begin, block.begin + block.count, [&](std::size_t row, std::size_t number) {
+                std::size_t i = row - block.begin;
+                if (mask_[i] == 0) return;
+                if (block.sparse) {
+                    i = static_cast<std::size_t>(
+                        std::lower_bound(places_.begin(), places_.begin() + count, i) -
+                        places_.begin());
+                }
+                addend_values_[i] = above(plan_.request.addends[query].values[number]);
+                columns.addends = addend_values_.data();
+            });
     }
     FinalistSelector& selector = selectors_[query];
     const float best = kernels.bound_scores(columns, count, bound, upper_.data());
@@ -284,13 +280,13 @@ void Selection::scan_query(std::size_t query, const Block& block) {
             if (static_cast<double>(upper_[i]) < selector.cut()) continue;
             const std::size_t row = block.begin + place(block, i);
             const double cosine_error =
-                plan_.queries ? plan_.error_scale *
-                                    (error.slope * static_cast<double>(block_residuals_[i]) +
-                                     error.offset)
-                              : fp32_error;
-            const double addend =
-                columns.addends != nullptr && addend_values_[i] != 0.0F ? addend_of(query, row)
-                                                                        : 0.0;
+                plan_.queries
+                    ? plan_.error_scale *
+                          (error.slope * static_cast<double>(block_residuals_[i]) + error.offset)
+                    : fp32_error;
+            const double addend = columns.addends != nullptr && addend_values_[i] != 0.0F
+                                      ? addend_of(query, row)
+                                      : 0.0;
             consider(query, row, static_cast<double>(cosines_[i]), cosine_error, plan_.coarse,
                      addend);
         }
@@ -378,9 +374,8 @@ void Selection::scan_sub_block(const Block& block, std::size_t first, std::size_
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t j = first + i;
         const bool wanted = block.sparse || mask_[j] != 0;
-        const float bonus =
-            static_cast<float>(block_vividness_[j]) * plan_.bound.vividness_scale +
-            static_cast<float>(block_recency_[j]) * plan_.bound.recency_scale;
+        const float bonus = static_cast<float>(block_vividness_[j]) * plan_.bound.vividness_scale +
+                            static_cast<float>(block_recency_[j]) * plan_.bound.recency_scale;
         scale[i] = wanted ? block_scales_[j] : 0.0F;
         base[i] = wanted ? residual_slope * block_residuals_[j] + bonus
                          : -std::numeric_limits<float>::infinity();
@@ -437,21 +432,21 @@ void Selection::take_hits(std::size_t group, std::size_t first, std::size_t hits
         const kernels::CodedQuery& coded = queries[query];
         const CosineError error = queries.coarse_error(query);
         const std::int32_t product = products[hits_[hit]];
-        const double value =
-            plan_.full_batch ? 2.0 * static_cast<double>(product - coded.high_bias8)
-                             : static_cast<double>(32 * product - coded.high_bias4);
-        const double cosine = value * static_cast<double>(coded.scale4) *
-                              static_cast<double>(block_scales_[j]);
+        const double value = plan_.full_batch
+                                 ? 2.0 * static_cast<double>(product - coded.high_bias8)
+                                 : static_cast<double>(32 * product - coded.high_bias4);
+        const double cosine =
+            value * static_cast<double>(coded.scale4) * static_cast<double>(block_scales_[j]);
         const double similarity =
             plan_.request.similarity_weight * cosine +
             plan_.error_scale *
                 (error.slope * static_cast<double>(block_residuals_[j]) + error.offset) +
             static_cast<double>(plan_.rounding);
-        const double upper = fused_score(
-            plan_.ramps, similarity,
-            static_cast<double>(block_vividness_[j]) *
-                static_cast<double>(plan_.bound.vividness_scale),
-            static_cast<double>(block_recency_[j]) * static_cast<double>(plan_.bound.recency_scale));
+        const double upper = fused_score(plan_.ramps, similarity,
+                                         static_cast<double>(block_vividness_[j]) *
+                                             static_cast<double>(plan_.bound.vividness_scale),
+                                         static_cast<double>(block_recency_[j]) *
+                                             static_cast<double>(plan_.bound.recency_scale));
         if (upper < selectors_[query].cut()) continue;
         const std::size_t row = block.begin + place(block, j);
         if (!plan_.request.addends.empty() &&

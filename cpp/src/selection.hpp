@@ -25,14 +25,14 @@ struct SelectionPlan {
     const TraceTable& traces;
     const SearchRequest& request;
     std::size_t k;
-    bool coarse;     ///< int4 first, int8 for what may be wanted
-    bool batch;      ///< groups of queries share unpacked blocks
-    bool tiles;      ///< by matrix tiles
-    bool full_batch;  ///< batches multiply both planes
-    std::optional<CodedQueries> queries;  ///< if there is a sketch
+    bool coarse;                                ///< int4 first, int8 for what may be wanted
+    bool batch;                                 ///< groups of queries share unpacked blocks
+    bool tiles;                                 ///< by matrix tiles
+    bool full_batch;                            ///< batches multiply both planes
+    std::optional<CodedQueries> queries;        ///< if there is a sketch
     std::shared_ptr<const BonusBounds> bounds;  ///< may be null: computed block by block
     kernels::LawColumns columns;
-    kernels::LawParameters laws;       ///< with the weights of the request
+    kernels::LawParameters laws;        ///< with the weights of the request
     kernels::LawParameters plain_laws;  ///< with weights of 1
     Ramps ramps;
     kernels::BoundParameters bound;  ///< without the errors of a query

@@ -92,8 +92,8 @@ void Sketch::reserve(Chunk& chunk, std::size_t used, std::size_t wanted) const {
     chunk.residuals8.resize(capacity);
     if (used > 0) {
         std::memcpy(codes.get(), chunk.codes.get(), used * stride_);
-        std::memcpy(codes.get() + capacity * stride_,
-                    chunk.codes.get() + chunk.capacity * stride_, used * stride_);
+        std::memcpy(codes.get() + capacity * stride_, chunk.codes.get() + chunk.capacity * stride_,
+                    used * stride_);
     }
     chunk.codes = std::move(codes);
     chunk.capacity = capacity;
@@ -145,12 +145,10 @@ Sketch::Run Sketch::run(std::size_t row) const noexcept {
     const Chunk& chunk = chunks_[row / chunk_rows];
     const std::size_t place = row % chunk_rows;
     const std::size_t end = std::min(chunk_rows, rows_ - row / chunk_rows * chunk_rows);
-    return {chunk.codes.get() + place * stride_,
-            chunk.codes.get() + (chunk.capacity + place) * stride_,
-            chunk.scales.data() + place,
-            chunk.residuals4.data() + place,
-            chunk.residuals8.data() + place,
-            end - place};
+    return {
+        chunk.codes.get() + place * stride_, chunk.codes.get() + (chunk.capacity + place) * stride_,
+        chunk.scales.data() + place,         chunk.residuals4.data() + place,
+        chunk.residuals8.data() + place,     end - place};
 }
 
 }  // namespace flashbulb

@@ -25,7 +25,8 @@ std::vector<RelatedRow> closest_cosines(const VectorView& vectors, const TraceTa
         const float* values = vectors.fetch(row, fetched.data());
         double largest = -std::numeric_limits<double>::infinity();
         for (const std::size_t other : accessed) {
-            const float* other_values = vectors.fetch(other, fetched.data() + (vectors.direct() ? 0 : dim));
+            const float* other_values =
+                vectors.fetch(other, fetched.data() + (vectors.direct() ? 0 : dim));
             largest = std::max(largest, inner_product(values, other_values, dim));
         }
         result.push_back({row, largest});

@@ -93,14 +93,13 @@ TEST_P(Kernels, BatchProductsAreExactAndHitsAreThoseAboveTheCut) {
         std::vector<std::uint8_t> row_memory(count * width + 64);
         std::vector<std::int8_t> query_memory(groups * 16 * width + 64);
         const auto aligned = [](auto& memory) {
-            return memory.data() +
-                   (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+            return memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
         };
         std::uint8_t* rows = aligned(row_memory);
         std::int8_t* packed = aligned(query_memory);
         for (std::size_t i = 0; i < count * width; ++i) {
-            rows[i] = static_cast<std::uint8_t>(random() &
-                                                static_cast<unsigned>(kernels.batch_limit));
+            rows[i] =
+                static_cast<std::uint8_t>(random() & static_cast<unsigned>(kernels.batch_limit));
         }
         for (std::size_t i = 0; i < groups * 16 * width; ++i) {
             packed[i] = static_cast<std::int8_t>(static_cast<int>(random() % 255) - 127);
@@ -161,10 +160,9 @@ TEST_P(Kernels, BatchProductsAreExactAndHitsAreThoseAboveTheCut) {
                 for (std::size_t pair = 0; pair < some * 16; ++pair) {
                     const std::size_t row = pair / 16;
                     const std::size_t lane = pair % 16;
-                    const double score =
-                        0.5 * ((out[pair] << shift) - lanes.bias[lane]) *
-                            static_cast<double>(scale[row]) +
-                        static_cast<double>(base[row]);
+                    const double score = 0.5 * ((out[pair] << shift) - lanes.bias[lane]) *
+                                             static_cast<double>(scale[row]) +
+                                         static_cast<double>(base[row]);
                     const double cut = static_cast<double>(lanes.cut[lane]);
                     if (std::abs(score - cut) < 1e-5 * std::abs(score)) {
                         if (next < hits.size() && hits[next] == pair) ++next;  // either will do

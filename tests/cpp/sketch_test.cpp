@@ -57,8 +57,8 @@ TEST_P(SketchLevels, TheRotationIsOrthogonalWithinItsErrorAndTheSameEverywhere) 
         }
         for (std::size_t a = 0; a < 12; ++a) {
             for (std::size_t b = 0; b < 12; ++b) {
-                const double before = testing::plain_inner_product(rows.data() + a * dim,
-                                                                   rows.data() + b * dim, dim);
+                const double before =
+                    testing::plain_inner_product(rows.data() + a * dim, rows.data() + b * dim, dim);
                 const double after = testing::plain_inner_product(rotated.data() + a * dim,
                                                                   rotated.data() + b * dim, dim);
                 EXPECT_NEAR(after, before, 2.02 * sketch.rotation_error()) << dim;
@@ -110,9 +110,8 @@ TEST_P(SketchLevels, ResidualsAreUpperBoundsAndTight) {
                 sum4 += missed4 * missed4;
                 sum8 += missed8 * missed8;
             }
-            for (const auto& [given, exact] :
-                 {std::pair{run.residuals4[row], std::sqrt(sum4)},
-                  std::pair{run.residuals8[row], std::sqrt(sum8)}}) {
+            for (const auto& [given, exact] : {std::pair{run.residuals4[row], std::sqrt(sum4)},
+                                               std::pair{run.residuals8[row], std::sqrt(sum8)}}) {
                 EXPECT_GE(static_cast<long double>(given), exact);
                 EXPECT_LE(static_cast<long double>(given), exact * 1.000001L + 1e-37L);
             }
@@ -157,17 +156,15 @@ TEST_P(SketchLevels, ErrorsBoundTheCosines) {
                 EXPECT_EQ(gathered[i], coarse[places[i]]);
             }
             for (std::size_t row = 0; row < view.rows(); ++row) {
-                const double exact = testing::plain_inner_product(queries.data() + query * dim,
-                                                                  view.row(row), dim);
+                const double exact =
+                    testing::plain_inner_product(queries.data() + query * dim, view.row(row), dim);
                 const CosineError error4 = coded.coarse_error(query);
                 const CosineError error8 = coded.fine_error(query);
-                EXPECT_LE(
-                    std::abs(static_cast<double>(coarse[row]) - exact),
-                    error4.slope * static_cast<double>(run.residuals4[row]) + error4.offset)
+                EXPECT_LE(std::abs(static_cast<double>(coarse[row]) - exact),
+                          error4.slope * static_cast<double>(run.residuals4[row]) + error4.offset)
                     << "dim " << dim << " query " << query << " row " << row;
-                EXPECT_LE(
-                    std::abs(static_cast<double>(fine[row]) - exact),
-                    error8.slope * static_cast<double>(run.residuals8[row]) + error8.offset)
+                EXPECT_LE(std::abs(static_cast<double>(fine[row]) - exact),
+                          error8.slope * static_cast<double>(run.residuals8[row]) + error8.offset)
                     << "dim " << dim << " query " << query << " row " << row;
             }
         }

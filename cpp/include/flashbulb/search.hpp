@@ -73,9 +73,9 @@ struct SearchResult {
 ///
 ///     score = (similarity + vividness_bonus) + recency_bonus
 ///
-/// ordered by score descending, then id ascending. One pass over the vectors or their sketch selects
-/// finalists by bounds; they are scored by the one float64 definition, so that ids and scores do not
-/// depend on SIMD level, path, segmentation, batch or number of threads.
+/// ordered by score descending, then id ascending. One pass over the vectors or their sketch
+/// selects finalists by bounds; they are scored by the one float64 definition, so that ids and
+/// scores do not depend on SIMD level, path, segmentation, batch or number of threads.
 ///
 /// @pre the rows of `vectors` have unit norm within 1e-5, and so have the queries.
 /// @throws std::invalid_argument if `vectors` and `traces` differ in their number of rows, a value

@@ -32,9 +32,7 @@ public:
     /// Bytes of a row in one plane: half a byte a value, padded to a multiple of 64.
     [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
     /// Bytes of a row here: two planes, scale and two residuals.
-    [[nodiscard]] std::size_t row_bytes() const noexcept {
-        return 2 * stride_ + 3 * sizeof(float);
-    }
+    [[nodiscard]] std::size_t row_bytes() const noexcept { return 2 * stride_ + 3 * sizeof(float); }
 
     /// @throws std::invalid_argument unless it has as many rows of the same dim as the view
     void require_rows_of(const VectorView& vectors) const;
@@ -48,8 +46,8 @@ public:
 
     /// The rows from `row` to the end of its chunk. With u = 16 * high + low, a rotated row is
     /// scale * (u - 128) up to a vector of norm residual8, and scale * (16 * high - 120.5) up to
-    /// residual4. In a plane, byte 64 c + j of a row (j < 64) holds the values 128 c + j and, in its
-    /// upper half, 128 c + 64 + j.
+    /// residual4. In a plane, byte 64 c + j of a row (j < 64) holds the values 128 c + j and, in
+    /// its upper half, 128 c + 64 + j.
     struct Run {
         const std::uint8_t* high;  ///< aligned to 64 bytes, as is low
         const std::uint8_t* low;
@@ -83,7 +81,7 @@ private:
 
     std::size_t dim_;
     std::size_t stride_;
-    std::size_t width_;           // of a Hadamard transform: the largest power of two up to dim
+    std::size_t width_;  // of a Hadamard transform: the largest power of two up to dim
     std::size_t stages_;
     std::vector<float> factors_;  // signs with the scale of a transform, width_ of them a stage
     std::size_t rows_ = 0;

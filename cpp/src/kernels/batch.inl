@@ -1,5 +1,5 @@
-// Products of a block of rows with a group of 16 queries. A row's codes are taken four at a time and
-// spread over the queries; packed queries lie as (width / 4, 16 queries, 4 values).
+// Products of a block of rows with a group of 16 queries. A row's codes are taken four at a time
+// and spread over the queries; packed queries lie as (width / 4, 16 queries, 4 values).
 
 static void unpack_codes(const std::uint8_t* high, const std::uint8_t* low, std::size_t count,
                          std::size_t stride, std::uint8_t* rows) noexcept {
@@ -16,8 +16,7 @@ static void unpack_codes(const std::uint8_t* high, const std::uint8_t* low, std:
                 const std::uint8_t* __restrict lower = low + row * stride + chunk;
                 for (std::size_t j = 0; j < 64; ++j) {
                     out[j] = static_cast<std::uint8_t>((upper[j] << 4U) | (lower[j] & 15U));
-                    out[64 + j] =
-                        static_cast<std::uint8_t>((upper[j] & 0xF0U) | (lower[j] >> 4U));
+                    out[64 + j] = static_cast<std::uint8_t>((upper[j] & 0xF0U) | (lower[j] >> 4U));
                 }
             }
         }
@@ -54,9 +53,7 @@ static constexpr std::size_t lane_vectors = 4;
 static inline Codes spread_codes(const std::uint8_t* p) noexcept {
     return vreinterpretq_u8_u32(vld1q_dup_u32(reinterpret_cast<const std::uint32_t*>(p)));
 }
-static inline void store_lanes(CodeSums sums, std::int32_t* out) noexcept {
-    vst1q_s32(out, sums);
-}
+static inline void store_lanes(CodeSums sums, std::int32_t* out) noexcept { vst1q_s32(out, sums); }
 
 #endif
 
@@ -196,16 +193,15 @@ static std::size_t select_batch(const std::int32_t* products, std::size_t count,
     const __m512 cut = _mm512_load_ps(lanes.cut);
     const __m128i shift = _mm_cvtsi32_si128(lanes.shift);
     for (std::size_t row = 0; row < count; ++row) {
-        const __m512i product =
-            _mm512_sll_epi32(_mm512_loadu_si512(products + 16 * row), shift);
-        const __m512 value = _mm512_mul_ps(
-            _mm512_cvtepi32_ps(_mm512_sub_epi32(product, bias)), scale);
-        const __m512 score = _mm512_fmadd_ps(value, _mm512_set1_ps(row_scale[row]),
-                                             _mm512_set1_ps(row_base[row]));
+        const __m512i product = _mm512_sll_epi32(_mm512_loadu_si512(products + 16 * row), shift);
+        const __m512 value =
+            _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(product, bias)), scale);
+        const __m512 score =
+            _mm512_fmadd_ps(value, _mm512_set1_ps(row_scale[row]), _mm512_set1_ps(row_base[row]));
         unsigned mask = _mm512_cmp_ps_mask(score, cut, _CMP_GE_OQ);
         for (; mask != 0; mask &= mask - 1) {
-            hits[found++] = static_cast<std::uint16_t>(
-                16 * row + static_cast<unsigned>(__builtin_ctz(mask)));
+            hits[found++] =
+                static_cast<std::uint16_t>(16 * row + static_cast<unsigned>(__builtin_ctz(mask)));
         }
     }
 #else

@@ -73,19 +73,18 @@ static inline void bound_loop(const BoundColumns& c, std::size_t count, const Bo
         float similarity =
             q.similarity_weight * cosines[i] + (q.residual_slope * residuals[i] + q.error);
         if constexpr (HasAddends) similarity += addends[i];
-        const float vividness_factor = smaller(
-            larger((similarity - q.vividness_start) * q.vividness_slope, 0.0F), 1.0F);
+        const float vividness_factor =
+            smaller(larger((similarity - q.vividness_start) * q.vividness_slope, 0.0F), 1.0F);
         const float recency_factor =
             smaller(larger((similarity - q.recency_start) * q.recency_slope, 0.0F), 1.0F);
         const float vividness_bonus = static_cast<float>(vividness[i]) * q.vividness_scale;
         const float recency_bonus = static_cast<float>(recency[i]) * q.recency_scale;
-        upper[i] =
-            similarity + vividness_factor * vividness_bonus + recency_factor * recency_bonus;
+        upper[i] = similarity + vividness_factor * vividness_bonus + recency_factor * recency_bonus;
     }
 }
 
-static float bound_scores(const BoundColumns& columns, std::size_t count,
-                          const BoundParameters& p, float* upper) noexcept {
+static float bound_scores(const BoundColumns& columns, std::size_t count, const BoundParameters& p,
+                          float* upper) noexcept {
     constexpr float lowest = -__builtin_inff();
     if (columns.addends != nullptr) {
         bound_loop<true>(columns, count, p, upper);

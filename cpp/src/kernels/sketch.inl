@@ -1,8 +1,9 @@
 // Quantised copies of rows: rotation, coding, and products with queries.
 //
-// A rotated row x is coded as u = 16 * high + low in 0 .. 255: x ~ scale * (u - 128), or by its high
-// half alone x ~ scale * (16 * high - 120.5), the middle of what the half stands for. A rotated
-// query is coded as q ~ scale * (254 * high + low) in two int8 digits, or by its high digit alone.
+// A rotated row x is coded as u = 16 * high + low in 0 .. 255: x ~ scale * (u - 128), or by its
+// high half alone x ~ scale * (16 * high - 120.5), the middle of what the half stands for. A
+// rotated query is coded as q ~ scale * (254 * high + low) in two int8 digits, or by its high digit
+// alone.
 
 static inline float rounded_up(double value) noexcept {
     const auto nearest = static_cast<float>(value);
@@ -13,8 +14,7 @@ static inline float rounded_up(double value) noexcept {
 
 // Hadamard transform of `width` values in the form where every level looks the same: sums of the
 // first and the second half, interleaved with their differences. Result in `a`.
-static inline void hadamard(float* __restrict a, std::size_t width,
-                            float* __restrict b) noexcept {
+static inline void hadamard(float* __restrict a, std::size_t width, float* __restrict b) noexcept {
     const std::size_t half = width / 2;
     float* from = a;
     float* to = b;
@@ -76,8 +76,7 @@ static void encode(const float* rotated, std::size_t dim, std::size_t stride, st
             const double value = static_cast<double>(rotated[chunk + place]);
             const int code = codes[place];
             const double missed8 = value - wide_step * static_cast<double>(code - 128);
-            const double missed4 =
-                value - wide_step * (static_cast<double>(code & 0xF0) - 120.5);
+            const double missed4 = value - wide_step * (static_cast<double>(code & 0xF0) - 120.5);
             errors8[lane] += missed8 * missed8;
             errors4[lane] += missed4 * missed4;
         };
@@ -147,9 +146,8 @@ static inline void store_sums(const CodeSums* sums, int* out) noexcept {
     }
     __m512i halves[2];
     for (int i = 0; i < 2; ++i) {
-        halves[i] =
-            _mm512_add_epi32(_mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0x88),
-                             _mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0xDD));
+        halves[i] = _mm512_add_epi32(_mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0x88),
+                                     _mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0xDD));
     }
     const __m512i total = _mm512_add_epi32(_mm512_shuffle_i32x4(halves[0], halves[1], 0x88),
                                            _mm512_shuffle_i32x4(halves[0], halves[1], 0xDD));
@@ -277,9 +275,8 @@ static inline std::size_t digit_place(std::size_t i) noexcept { return 2 * i - i
 // Products of the high planes of R rows with the high digits; with `Ahead`, the rows follow each
 // other and the next ones are asked for.
 template <int R, bool Ahead, class AddressOf>
-static inline void scan_int4_rows(AddressOf address_of, std::size_t stride,
-                                  const CodedQuery& query, const float* scales,
-                                  float* out) noexcept {
+static inline void scan_int4_rows(AddressOf address_of, std::size_t stride, const CodedQuery& query,
+                                  const float* scales, float* out) noexcept {
     CodeSums sums[R];
     const std::uint8_t* rows[R];
     for (int r = 0; r < R; ++r) {
@@ -313,7 +310,9 @@ static void scan_int4(const std::uint8_t* high, std::size_t count, std::size_t s
                       const CodedQuery& query, const float* scales, float* out) noexcept {
     constexpr auto together = static_cast<int>(rows_together);
     std::size_t row = 0;
-    const auto address_of = [&](int r) { return high + (row + static_cast<std::size_t>(r)) * stride; };
+    const auto address_of = [&](int r) {
+        return high + (row + static_cast<std::size_t>(r)) * stride;
+    };
     for (; row + rows_together <= count; row += rows_together) {
         scan_int4_rows<together, true>(address_of, stride, query, scales + row, out + row);
     }
@@ -376,8 +375,8 @@ static inline void scan_int8_rows(const std::uint8_t* high, const std::uint8_t* 
     for (int r = 0; r < R; ++r) {
         const int h = sum_of(sixteen_times_plus(high_high[r], high_low[r])) - query.high_bias8;
         const int l = sum_of(sixteen_times_plus(low_high[r], low_low[r])) - query.low_bias8;
-        out[r] = scales[r] *
-                 (query.scale8 * (254.0F * static_cast<float>(h) + static_cast<float>(l)));
+        out[r] =
+            scales[r] * (query.scale8 * (254.0F * static_cast<float>(h) + static_cast<float>(l)));
     }
 }
 
