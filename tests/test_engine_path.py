@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from flashbulb._faiss import SearchPath
 from flashbulb.engine import Engine, SearchResult
-from simd import LEVELS, at_level, each_level
+from simd import each_level
 
 NOW = 1.7e9
 DAY = 86_400.0
@@ -35,9 +36,10 @@ def hard_vectors(random: np.random.Generator, count: int, dim: int) -> NDArray[n
 
 
 @given(seed=st.integers(0, 2**32 - 1), dim=st.sampled_from([1, 3, 16, 63, 64, 65, 130]))
-def test_int8_finds_what_fp32_finds(seed: int, dim: int) -> None:
+def test_every_path_finds_the_same(seed: int, dim: int) -> None:
     random = np.random.default_rng(seed)
-    engines = [Engine(dim, path="fp32"), Engine(dim, path="int8")]
+    paths: tuple[SearchPath, ...] = ("fp32", "int8", "int4")
+    engines = [Engine(dim, path=path) for path in paths]
     for _ in range(3):
         count = int(random.integers(1, 400))
         vectors = hard_vectors(random, count, dim)
@@ -54,41 +56,38 @@ def test_int8_finds_what_fp32_finds(seed: int, dim: int) -> None:
         if random.random() < 0.5:
             for engine in engines:
                 engine.compact()
-    assert [engine.path for engine in engines] == ["fp32", "int8"]
-    queries = hard_vectors(random, 3, dim)
+    assert tuple(engine.path for engine in engines) == paths
+    queries = hard_vectors(random, 19, dim)
     ids = random.choice(engines[0].ids, min(10, len(engines[0])), replace=False)
     addends = (ids, random.normal(size=len(ids)))
     for _ in each_level():
         for k in (1, 7, 2000):
-            plain, sketched = (engine.search(queries, k, now=NOW) for engine in engines)
-            assert_same(plain, sketched)
-            plain, sketched = (
+            plain, *sketched = (engine.search(queries, k, now=NOW) for engine in engines)
+            for each in sketched:
+                assert_same(plain, each)
+            plain, *sketched = (
                 engine.search(
                     queries[0], k, now=NOW, tags=["t1"], addends=addends, similarity_weight=-0.5
                 )
                 for engine in engines
             )
-            assert_same(plain, sketched)
+            for each in sketched:
+                assert_same(plain, each)
 
 
-@pytest.mark.skipif(LEVELS[-1] not in ("v3_vnni", "v4_vnni"), reason="no int8 dot products here")
 def test_the_sketch_comes_by_itself_when_a_store_grows() -> None:
     random = np.random.default_rng(0)
-    engine = Engine(8)
-    engine.add(random.normal(size=(500, 8)), now=NOW)
-    assert engine.path == "fp32"
-    engine.add(random.normal(size=(9000, 8)), now=NOW)
-    assert engine.path == "int8"
-    forced = Engine(8, path="fp32")
-    forced.add(random.normal(size=(10_000, 8)), now=NOW)
-    assert forced.path == "fp32"
-
-
-def test_without_int8_instructions_rows_are_scanned() -> None:
-    with at_level("base"):
+    for level in each_level():
         engine = Engine(8)
-        engine.add(np.random.default_rng(0).normal(size=(10_000, 8)), now=NOW)
+        engine.add(random.normal(size=(500, 8)), now=NOW)
         assert engine.path == "fp32"
+        engine.add(random.normal(size=(2000, 8)), now=NOW)
+        assert engine.path == ("fp32" if level == "base" else "int8")
+        engine.add(random.normal(size=(9000, 8)), now=NOW)
+        assert engine.path == "int4"
+        forced = Engine(8, path="fp32")
+        forced.add(random.normal(size=(10_000, 8)), now=NOW)
+        assert forced.path == "fp32"
 
 
 def test_an_attached_index_gets_a_sketch_of_its_rows() -> None:
@@ -105,5 +104,5 @@ def test_an_attached_index_gets_a_sketch_of_its_rows() -> None:
 
 
 def test_an_unknown_path_is_refused() -> None:
-    with pytest.raises(ValueError, match="path must be 'auto', 'fp32' or 'int8', got 'int4'"):
-        Engine(8, path="int4")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"path must be one of .*'int4'.*, got 'int2'"):
+        Engine(8, path="int2")  # type: ignore[arg-type]

@@ -22,8 +22,10 @@ SearchPath = Literal["auto", "fp32", "int8", "int4"]
 SEGMENT_ROWS = 65_536
 """Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
 
-# Fewer rows cost little either way; the base level multiplies codes no faster than float32.
+# Fewer rows cost little either way; the base level multiplies codes no faster than float32, and
+# gains by the bytes alone.
 _SKETCH_FROM_ROWS = 1024
+_SKETCH_FROM_ROWS_AT_BASE = 8192
 
 # Subclasses may lay their rows out differently and would pass isinstance.
 _ACCEPTED = (faiss.IndexFlat, faiss.IndexFlatIP, faiss.IndexFlatL2)
@@ -177,8 +179,9 @@ class FlatRows:
 
     def _extend_sketch(self) -> None:
         if self.sketch is None:
-            many = self._rows >= _SKETCH_FROM_ROWS and _core.simd_level() != "base"
-            if self._path == "fp32" or (self._path == "auto" and not many):
+            base = _core.simd_level() == "base"
+            enough = _SKETCH_FROM_ROWS_AT_BASE if base else _SKETCH_FROM_ROWS
+            if self._path == "fp32" or (self._path == "auto" and self._rows < enough):
                 return
             self.sketch = _core.Sketch(self.dim)
         self.sketch.extend(self.view())
