@@ -55,7 +55,7 @@ struct SearchRequest {
     Filter filter;                       ///< the same for all queries
     std::vector<SparseAddends> addends;  ///< none, or one a query
     const Sketch* sketch = nullptr;      ///< scanned instead of the rows, if given; same result
-    SearchPath path = SearchPath::automatic;
+    SearchPath path = SearchPath::automatic;  ///< which planes of the sketch are read first
 };
 
 /// Row-major (query_count, k) arrays; k is min(request.k, rows that pass the filter).

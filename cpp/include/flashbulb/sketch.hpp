@@ -22,12 +22,14 @@ class Sketch {
 public:
     /// Sums of products of codes fit into 32 bits up to here.
     static constexpr std::size_t largest_dim = 32768;
-    static constexpr std::size_t chunk_rows = 65536;
+    static constexpr std::size_t chunk_rows = 65536;  ///< rows of a full chunk
 
     /// @throws std::invalid_argument if dim is 0 or above largest_dim
     explicit Sketch(std::size_t dim);
 
+    /// Values of a row.
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
+    /// Rows that are coded here.
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
     /// Bytes of a row in one plane: half a byte a value, padded to a multiple of 64.
     [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
@@ -50,12 +52,13 @@ public:
     /// its upper half, 128 c + 64 + j.
     struct Run {
         const std::uint8_t* high;  ///< aligned to 64 bytes, as is low
-        const std::uint8_t* low;
-        const float* scales;
-        const float* residuals4;  ///< rounded up, as are residuals8
-        const float* residuals8;
-        std::size_t count;
+        const std::uint8_t* low;   ///< as many bytes, stride() a row
+        const float* scales;       ///< one a row, as the residuals
+        const float* residuals4;   ///< of the high plane alone, rounded up
+        const float* residuals8;   ///< of both planes, rounded up
+        std::size_t count;         ///< rows
     };
+    /// Where the codes lie. @pre row < rows()
     [[nodiscard]] Run run(std::size_t row) const noexcept;
 
     /// The rotation: orthogonal up to `rotation_error`, the same for every sketch of this dim.
