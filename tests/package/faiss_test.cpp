@@ -18,6 +18,7 @@
 
 #include "flashbulb/faiss.hpp"
 #include "flashbulb/search.hpp"
+#include "flashbulb/sketch.hpp"
 #include "flashbulb/traces.hpp"
 
 namespace {
@@ -79,6 +80,13 @@ void expect_what_faiss_finds_plus_bonus(faiss::Index& index, double tolerance) {
     const flashbulb::SearchResult found = flashbulb::search(adapter.view(), traces, request);
     ASSERT_EQ(found.k, k);
 
+    flashbulb::Sketch sketch(dim);
+    sketch.extend(adapter.view());
+    request.sketch = &sketch;
+    const flashbulb::SearchResult by_sketch = flashbulb::search(adapter.view(), traces, request);
+    EXPECT_EQ(by_sketch.ids, found.ids);
+    EXPECT_EQ(by_sketch.scores, found.scores);
+
     std::vector<float> values(rows);
     std::vector<std::int64_t> labels(rows);
     index.search(1, query.data(), static_cast<std::int64_t>(rows), values.data(), labels.data());
@@ -131,6 +139,7 @@ TEST(FaissRowsTest, ScalarQuantizers) {
         index.train(rows, vectors.data());
         index.add(rows, vectors.data());
         expect_the_rows_of_faiss(index, 1e-6);
+        expect_what_faiss_finds_plus_bonus(index, 1e-5);
     }
 }
 
@@ -147,6 +156,7 @@ TEST(FaissRowsTest, GraphsOverFlatAndQuantizedRows) {
         const FaissRows by_graph(*index);
         const FaissRows by_storage(*index->storage);
         EXPECT_EQ(by_graph.view().segments().at(0).data, by_storage.view().segments().at(0).data);
+        expect_what_faiss_finds_plus_bonus(*index->storage, 1e-5);
     }
 }
 
@@ -158,6 +168,8 @@ TEST(FaissRowsTest, InvertedLists) {
     index.add(rows, vectors.data());
     index.make_direct_map();
     expect_the_rows_of_faiss(index, 0.0);
+    index.nprobe = index.nlist;
+    expect_what_faiss_finds_plus_bonus(index, 1e-5);
     // A moved adapter still knows where the rows are.
     FaissRows first(index);
     const FaissRows second = std::move(first);
