@@ -4,6 +4,7 @@ PYBIND11_MODULE(_core, module) {
     using namespace flashbulb::bindings;
     module.doc() = "The native core of Flashbulb. Use flashbulb.Engine and flashbulb.Memory.";
     register_simd(module);
+    register_threads(module);
     register_policy(module);
     register_rw_lock(module);
     register_vectors(module);

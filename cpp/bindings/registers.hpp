@@ -5,6 +5,7 @@
 namespace flashbulb::bindings {
 
 void register_simd(pybind11::module_& module);
+void register_threads(pybind11::module_& module);
 void register_policy(pybind11::module_& module);
 void register_rw_lock(pybind11::module_& module);
 void register_vectors(pybind11::module_& module);

@@ -26,6 +26,7 @@ from flashbulb.errors import (
 from flashbulb.policy import Policy
 
 if TYPE_CHECKING:
+    from flashbulb._threads import get_threads, set_threads
     from flashbulb.arousal import ArousalDetector, ArousalResult
     from flashbulb.engine import Engine
     from flashbulb.memory import Memory
@@ -55,6 +56,8 @@ __all__ = [
     "Surprise",
     "SurpriseDetector",
     "__version__",
+    "get_threads",
+    "set_threads",
 ]
 
 # Loaded on first use, so that ``import flashbulb`` costs neither faiss nor the native module.
@@ -68,6 +71,8 @@ _LAZY = {
     "Record": "flashbulb.records",
     "Surprise": "flashbulb.surprise",
     "SurpriseDetector": "flashbulb.surprise",
+    "get_threads": "flashbulb._threads",
+    "set_threads": "flashbulb._threads",
 }
 
 

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+namespace flashbulb {
+
+/// Threads that one call of run_parts() may use, the caller's own included; at least 1. On first
+/// use it is the environment variable FLASHBULB_THREADS, or available_processors() if that is
+/// unset or 0.
+/// @throws std::invalid_argument if the variable is not an integer in [0, 1024].
+[[nodiscard]] std::size_t threads();
+
+/// Sets threads() for the whole process; 0: available_processors(). Running parts are finished
+/// first by those threads that leave, so that this may wait for the length of one part.
+/// @throws std::invalid_argument if `count` is above 1024.
+/// @throws std::logic_error if called from inside a part.
+void set_threads(std::size_t count);
+
+/// Processors that this process may run on: its affinity, or the quota of its control group where
+/// that is smaller.
+[[nodiscard]] std::size_t available_processors();
+
+/// Worth handing to a second thread, in nanoseconds of work: below this a sleeping thread wakes too
+/// late to save more than its waking costs the caller.
+constexpr std::size_t worthwhile_part_nanoseconds = 100'000;
+
+namespace detail {
+void run_parts(std::size_t parts, void (*call)(void*, std::size_t), void* task);
+}
+
+/// Calls `task(part)` for each part in [0, parts), on the caller's thread and on up to
+/// `threads() - 1` others, and returns when all of them are done. Parts are handed out one by one:
+/// more parts than threads keep a slow processor from delaying the rest.
+///
+/// Several callers at once share the threads. A call from inside a part runs its parts right there,
+/// and so does every call once the process exits. The threads are started at the first need, sleep
+/// while there is none, take no signals, and belong to their process: a forked child starts its
+/// own.
+///
+/// @throws what a part threw, the first of them; parts that nobody has begun are then left out.
+template <class Task>
+void run_parts(std::size_t parts, Task&& task) {
+    using Plain = std::remove_reference_t<Task>;
+    detail::run_parts(
+        parts, [](void* erased, std::size_t part) { (*static_cast<Plain*>(erased))(part); },
+        const_cast<std::remove_const_t<Plain>*>(std::addressof(task)));
+}
+
+}  // namespace flashbulb
