@@ -7,7 +7,7 @@ from typing import Any
 import faiss
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -35,6 +35,7 @@ def hard_vectors(random: np.random.Generator, count: int, dim: int) -> NDArray[n
     return rows
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), dim=st.sampled_from([1, 3, 16, 63, 64, 65, 130]))
 def test_every_path_finds_the_same(seed: int, dim: int) -> None:
     random = np.random.default_rng(seed)

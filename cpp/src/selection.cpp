@@ -412,8 +412,11 @@ void Selection::scan_sub_block(const Block& block, std::size_t first, std::size_
             const CosineError error = queries.coarse_error(query);
             lanes.bias[lane] = plan_.full_batch ? coded.high_bias8 : coded.high_bias4;
             lanes.scale[lane] = static_cast<float>(step * plan_.request.similarity_weight);
-            lanes.cut[lane] = below(selectors_[query].cut() - plan_.error_scale * error.offset -
-                                    static_cast<double>(plan_.rounding));
+            // Above minus infinity, which is the score of a row that is not wanted.
+            lanes.cut[lane] =
+                std::max(below(selectors_[query].cut() - plan_.error_scale * error.offset -
+                               static_cast<double>(plan_.rounding)),
+                         std::numeric_limits<float>::lowest());
         }
         const std::size_t hits =
             kernels.select_batch(products, count, scale.data(), base.data(), lanes, hits_.data());

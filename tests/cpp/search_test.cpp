@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <stdexcept>
 
@@ -126,11 +127,13 @@ class Search : public testing::EverySimdLevel {};
 // Lengths around every vector width and the block of 256 rows.
 TEST_P(Search, IsTheSortedFullScanForEveryShape) {
     Random random(1);
+    std::size_t shape = 0;
     for (const std::size_t dim : {1U, 2U, 4U, 7U, 8U, 15U, 16U, 17U, 33U, 100U, 384U, 1024U}) {
         for (const std::size_t count : {0U, 1U, 7U, 8U, 255U, 256U, 257U, 1000U}) {
             SCOPED_TRACE(std::to_string(count) + " rows of " + std::to_string(dim));
             Store store = random_store(random, count, dim, start_of_time);
-            const auto queries = unit_rows(random, 3, dim);
+            // One by one, a batch on one plane, and one on both.
+            const auto queries = unit_rows(random, std::array{3U, 5U, 18U}[shape++ % 3], dim);
             for (const std::size_t k : {1U, 10U, 2000U}) {
                 expect_is_the_plain_result(store.view(), store.traces,
                                            request_for(queries, dim, k));
@@ -156,7 +159,8 @@ TEST_P(Search, IsTheSortedFullScanUnderFiltersAddendsWeightsAndRamp) {
         const std::size_t dim = 1 + below(random, 40);
         Store store =
             random_store(random, count, dim, start_of_time, policy, round % 4 == 0 ? 0.9 : 0.1);
-        const auto queries = unit_rows(random, 2, dim);
+        const std::size_t query_count = std::array{2U, 4U, 17U}[below(random, 3)];
+        const auto queries = unit_rows(random, query_count, dim);
         SearchRequest request = request_for(queries, dim, 1 + below(random, 30));
         request.similarity_weight = uniform(random, -0.5, 1.5);
         request.vividness_weight = below(random, 4) == 0 ? 0.0 : uniform(random, 0.0, 2.0);
@@ -164,7 +168,9 @@ TEST_P(Search, IsTheSortedFullScanUnderFiltersAddendsWeightsAndRamp) {
         request.now += uniform(random, -30.0 * day, 30.0 * day);
         request.filter = random_filter(random, count);
         if (round % 2 == 0) {
-            request.addends = {random_addends(random, count), random_addends(random, count)};
+            for (std::size_t query = 0; query < query_count; ++query) {
+                request.addends.push_back(random_addends(random, count));
+            }
         }
         expect_is_the_plain_result(store.view({count / 3, count / 2}), store.traces, request);
     }
