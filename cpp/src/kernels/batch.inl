@@ -192,18 +192,28 @@ static std::size_t select_batch(const std::int32_t* products, std::size_t count,
     const __m512 scale = _mm512_load_ps(lanes.scale);
     const __m512 cut = _mm512_load_ps(lanes.cut);
     const __m128i shift = _mm_cvtsi32_si128(lanes.shift);
-    for (std::size_t row = 0; row < count; ++row) {
+    const auto mask_of = [&](std::size_t row) {
         const __m512i product = _mm512_sll_epi32(_mm512_loadu_si512(products + 16 * row), shift);
         const __m512 value =
             _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(product, bias)), scale);
         const __m512 score =
             _mm512_fmadd_ps(value, _mm512_set1_ps(row_scale[row]), _mm512_set1_ps(row_base[row]));
-        unsigned mask = _mm512_cmp_ps_mask(score, cut, _CMP_GE_OQ);
+        return static_cast<unsigned>(_mm512_cmp_ps_mask(score, cut, _CMP_GE_OQ));
+    };
+    const auto take = [&](std::size_t row, unsigned mask) {
         for (; mask != 0; mask &= mask - 1) {
             hits[found++] =
                 static_cast<std::uint16_t>(16 * row + static_cast<unsigned>(__builtin_ctz(mask)));
         }
+    };
+    std::size_t row = 0;
+    for (; row + 4 <= count; row += 4) {
+        const unsigned masks[4] = {mask_of(row), mask_of(row + 1), mask_of(row + 2),
+                                   mask_of(row + 3)};
+        if ((masks[0] | masks[1] | masks[2] | masks[3]) == 0) continue;
+        for (std::size_t i = 0; i < 4; ++i) take(row + i, masks[i]);
     }
+    for (; row < count; ++row) take(row, mask_of(row));
 #else
     const int factor = 1 << lanes.shift;
     for (std::size_t row = 0; row < count; ++row) {

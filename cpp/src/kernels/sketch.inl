@@ -47,13 +47,33 @@ static void rotate(const float* values, std::size_t dim, std::size_t width, std:
     }
 }
 
+// Adds the squares of values - step * decoded to eight sums.
+static inline void add_missed(const float* __restrict values, const float* __restrict decoded,
+                              double step, double* __restrict sums) noexcept {
+    double lanes[8];
+    for (int lane = 0; lane < 8; ++lane) lanes[lane] = sums[lane];
+    for (int i = 0; i < 128; i += 8) {
+        for (int lane = 0; lane < 8; ++lane) {
+            const double missed = static_cast<double>(values[i + lane]) -
+                                  step * static_cast<double>(decoded[i + lane]);
+            lanes[lane] += missed * missed;
+        }
+    }
+    for (int lane = 0; lane < 8; ++lane) sums[lane] = lanes[lane];
+}
+
 static void encode(const float* rotated, std::size_t dim, std::size_t stride, std::uint8_t* high,
                    std::uint8_t* low, float* scale, float* residual4, float* residual8) noexcept {
     float largest = 0.0F;
-    for (std::size_t i = 0; i < dim; ++i) {
-        const float magnitude = rotated[i] < 0.0F ? -rotated[i] : rotated[i];
-        largest = magnitude > largest ? magnitude : largest;
+    float lanes[16] = {};
+    std::size_t place = 0;
+    for (; place + 16 <= dim; place += 16) {
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            lanes[lane] = larger(__builtin_fabsf(rotated[place + lane]), lanes[lane]);
+        }
     }
+    for (; place < dim; ++place) largest = larger(__builtin_fabsf(rotated[place]), largest);
+    for (const float value : lanes) largest = larger(value, largest);
     const float step = largest / 127.0F;
     // A step that is subnormal would have no exact inverse; such a row is coded as zeros.
     const bool codable = step > 1e-30F;
@@ -64,26 +84,26 @@ static void encode(const float* rotated, std::size_t dim, std::size_t stride, st
     double errors8[8] = {};
     for (std::size_t chunk = 0; chunk < 2 * stride; chunk += 128) {
         std::uint8_t codes[128];
+        float values[128];
+        float decoded8[128];  // in steps
+        float decoded4[128];
         const std::size_t count = dim - chunk < 128 ? dim - chunk : 128;
-        for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t i = 0; i < count; ++i) values[i] = rotated[chunk + i];
+        for (std::size_t i = count; i < 128; ++i) values[i] = 0.0F;
+        for (std::size_t i = 0; i < 128; ++i) {
             // |row / step| is at most 127 and a rounding error: it rounds to at most 127.
-            const float code = (rotated[chunk + i] * inverse + round_magic) - round_magic;
+            const float code = (values[i] * inverse + round_magic) - round_magic;
             codes[i] = static_cast<std::uint8_t>(static_cast<int>(code) + 128);
+            decoded8[i] = code;
+            // 15/32 less makes rounding down of rounding to nearest.
+            const float high_half =
+                ((code + 128.0F) * 0.0625F - 0.46875F + round_magic) - round_magic;
+            decoded4[i] = 16.0F * high_half - 120.5F;
         }
-        for (std::size_t i = count; i < 128; ++i) codes[i] = 0;
-        std::size_t i = 0;
-        const auto add_errors = [&](std::size_t place, std::size_t lane) {
-            const double value = static_cast<double>(rotated[chunk + place]);
-            const int code = codes[place];
-            const double missed8 = value - wide_step * static_cast<double>(code - 128);
-            const double missed4 = value - wide_step * (static_cast<double>(code & 0xF0) - 120.5);
-            errors8[lane] += missed8 * missed8;
-            errors4[lane] += missed4 * missed4;
-        };
-        for (; i + 8 <= count; i += 8) {
-            for (std::size_t lane = 0; lane < 8; ++lane) add_errors(i + lane, lane);
-        }
-        for (std::size_t lane = 0; i < count; ++i, ++lane) add_errors(i, lane);
+        // What pads the last chunk is no value: it misses nothing.
+        for (std::size_t i = count; i < 128; ++i) decoded4[i] = 0.0F;
+        add_missed(values, decoded8, wide_step, errors8);
+        add_missed(values, decoded4, wide_step, errors4);
         for (std::size_t j = 0; j < 64; ++j) {
             const unsigned first = codes[j];
             const unsigned second = codes[64 + j];
