@@ -276,8 +276,15 @@ void Selection::scan_query(std::size_t query, const Block& block) {
     const float best = kernels.bound_scores(columns, count, bound, upper_.data());
     if (static_cast<double>(best) >= selector.cut()) {
         const double fp32_error = static_cast<double>(plan_.float32_error);
+        std::size_t survivors = 0;
         for (std::size_t i = 0; i < count; ++i) {
             if (static_cast<double>(upper_[i]) < selector.cut()) continue;
+            survivors_[survivors++] = static_cast<std::uint16_t>(i);
+            if (plan_.coarse) prefetch_low(block.begin + place(block, i));
+        }
+        for (std::size_t s = 0; s < survivors; ++s) {
+            const std::size_t i = survivors_[s];
+            if (static_cast<double>(upper_[i]) < selector.cut()) continue;  // it has risen since
             const std::size_t row = block.begin + place(block, i);
             const double cosine_error =
                 plan_.queries
@@ -288,10 +295,17 @@ void Selection::scan_query(std::size_t query, const Block& block) {
                                       ? addend_of(query, row)
                                       : 0.0;
             consider(query, row, static_cast<double>(cosines_[i]), cosine_error, plan_.coarse,
-                     addend);
+                     addend, block_vividness_[i], block_recency_[i]);
         }
     }
     if (columns.addends != nullptr) addend_values_.fill(0.0F);
+}
+
+void Selection::prefetch_low(std::size_t row) const noexcept {
+    const Sketch::Run run = plan_.request.sketch->run(row);
+    for (std::size_t byte = 0; byte < plan_.request.sketch->stride(); byte += 64) {
+        __builtin_prefetch(run.low + byte);
+    }
 }
 
 double Selection::addend_of(std::size_t query, std::size_t row) const {
@@ -302,8 +316,17 @@ double Selection::addend_of(std::size_t query, std::size_t row) const {
     return addends.values[static_cast<std::size_t>(found - addends.rows.begin())];
 }
 
+double Selection::upper_bound(double similarity, std::uint16_t vividness,
+                              std::uint16_t recency) const {
+    return fused_score(
+        plan_.ramps, similarity + static_cast<double>(plan_.rounding),
+        static_cast<double>(vividness) * static_cast<double>(plan_.bound.vividness_scale),
+        static_cast<double>(recency) * static_cast<double>(plan_.bound.recency_scale));
+}
+
 void Selection::consider(std::size_t query, std::size_t row, double cosine, double error,
-                         bool refine, double addend) {
+                         bool refine, double addend, std::uint16_t vividness,
+                         std::uint16_t recency) {
     const auto& kernels = active_kernels();
     if (refine) {
         const Sketch& sketch = *plan_.request.sketch;
@@ -318,6 +341,10 @@ void Selection::consider(std::size_t query, std::size_t row, double cosine, doub
     }
     error += plan_.error_offset;
     const double similarity = plan_.request.similarity_weight * cosine + addend;
+    // The columns of a bonus lie far apart: most rows are refused before they are read.
+    if (refine && upper_bound(similarity + error, vividness, recency) < selectors_[query].cut()) {
+        return;
+    }
     double vividness_bonus = 0.0;
     double recency_bonus = 0.0;
     kernels.bonus(plan_.columns, row, 1, plan_.laws, &vividness_bonus, &recency_bonus);
@@ -336,7 +363,9 @@ void Selection::scan_batch(const Block& block) {
         addends_[query].visit(
             block.begin, block.begin + block.count, [&](std::size_t row, std::size_t number) {
                 if (mask_[row - block.begin] == 0) return;
-                consider(query, row, 0.0, 0.0, true, plan_.request.addends[query].values[number]);
+                // Codes of the largest bonus: this row is looked at whatever its own is.
+                consider(query, row, 0.0, 0.0, true, plan_.request.addends[query].values[number],
+                         0xFFFF, 0xFFFF);
             });
     }
 }
@@ -443,21 +472,18 @@ void Selection::take_hits(std::size_t group, std::size_t first, std::size_t hits
         const double similarity =
             plan_.request.similarity_weight * cosine +
             plan_.error_scale *
-                (error.slope * static_cast<double>(block_residuals_[j]) + error.offset) +
-            static_cast<double>(plan_.rounding);
-        const double upper = fused_score(plan_.ramps, similarity,
-                                         static_cast<double>(block_vividness_[j]) *
-                                             static_cast<double>(plan_.bound.vividness_scale),
-                                         static_cast<double>(block_recency_[j]) *
-                                             static_cast<double>(plan_.bound.recency_scale));
-        if (upper < selectors_[query].cut()) continue;
+                (error.slope * static_cast<double>(block_residuals_[j]) + error.offset);
+        if (upper_bound(similarity, block_vividness_[j], block_recency_[j]) <
+            selectors_[query].cut()) {
+            continue;
+        }
         const std::size_t row = block.begin + place(block, j);
         if (!plan_.request.addends.empty() &&
             std::binary_search(plan_.request.addends[query].rows.begin(),
                                plan_.request.addends[query].rows.end(), row)) {
             continue;  // looked at for itself
         }
-        consider(query, row, 0.0, 0.0, true, 0.0);
+        consider(query, row, 0.0, 0.0, true, 0.0, block_vividness_[j], block_recency_[j]);
     }
 }
 

@@ -74,9 +74,13 @@ private:
         return block.sparse ? places_[i] : i;
     }
     [[nodiscard]] double addend_of(std::size_t query, std::size_t row) const;
+    /// The largest score that a similarity and codes of the bonus allow.
+    [[nodiscard]] double upper_bound(double similarity, std::uint16_t vividness,
+                                     std::uint16_t recency) const;
     /// Offers a row to a query, after a closer look if the cosine came from a sketch.
     void consider(std::size_t query, std::size_t row, double cosine, double error, bool refine,
-                  double addend);
+                  double addend, std::uint16_t vividness, std::uint16_t recency);
+    void prefetch_low(std::size_t row) const noexcept;
 
     const SelectionPlan& plan_;
     std::vector<FinalistSelector> selectors_;
@@ -89,6 +93,7 @@ private:
     alignas(64) std::array<std::uint16_t, block_rows> places_{};
     alignas(64) std::array<float, block_rows> cosines_{};
     alignas(64) std::array<float, block_rows> upper_{};
+    alignas(64) std::array<std::uint16_t, block_rows> survivors_{};
     alignas(64) std::array<float, block_rows> scales_{};
     alignas(64) std::array<float, block_rows> residuals_{};
     alignas(64) std::array<float, block_rows> addend_values_{};
