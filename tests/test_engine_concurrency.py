@@ -233,6 +233,7 @@ if child == 0:
         cosines=lambda: engine.cosines(rows[0], 0),
         traces=lambda: engine.traces(),
         state=lambda: engine.state(),
+        memory_bytes=lambda: engine.memory_bytes(),
         ids=lambda: engine.ids,
         contains=lambda: 0 in engine,
         with_tags=lambda: engine.with_tags(["a"]),
@@ -270,6 +271,6 @@ def test_a_forked_child_is_refused_at_once(attached: bool) -> None:
 
 def test_a_public_method_that_forgets_the_fork_is_noticed() -> None:
     # Whoever adds a method to Engine adds it to the script above too.
-    harmless = {"dim", "path", "policy", "next_id", "from_state"}
+    harmless = {"dim", "path", "storage", "policy", "next_id", "from_state"}
     public = {name for name in vars(Engine) if not name.startswith("_")} - harmless
     assert {name for name in public if f"{name}=" not in FORKED} == set()

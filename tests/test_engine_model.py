@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
-import faiss
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -13,7 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from flashbulb import Engine, MemoryNotFound, Policy
 from flashbulb._columns import to_unit_rows
+from flashbulb._faiss import SearchPath
 from flashbulb._reference import ReferenceEngine
+from indexes import EIGHT_BIT, KINDS, METRICS, made
 from simd import LEVELS, at_level
 from strategies import (
     DAY,
@@ -35,14 +36,18 @@ class EngineAgainstTwin(RuleBasedStateMachine):
     @initialize(
         dim=st.sampled_from([1, 3, 17]),
         policy=policies(),
-        kind=st.sampled_from(["own", "segments", "ip", "l2"]),
+        kind=st.sampled_from(["fp32", "fp16", "fp32 segments", "fp16 segments"])
+        | st.sampled_from(list(KINDS)),
+        metric=st.sampled_from(list(METRICS)),
+        path=st.sampled_from(get_args(SearchPath)),
     )
-    def start(self, dim: int, policy: Policy, kind: str) -> None:
-        metric = faiss.METRIC_L2 if kind == "l2" else faiss.METRIC_INNER_PRODUCT
-        self.segment_rows = 5 if kind == "segments" else None
-        self.engine = Engine(
-            faiss.IndexFlat(dim, metric) if kind in ("ip", "l2") else dim, policy=policy
-        )
+    def start(self, dim: int, policy: Policy, kind: str, metric: str, path: SearchPath) -> None:
+        self.kind = kind
+        self.segment_rows = 5 if "segments" in kind else None
+        if kind in KINDS:
+            self.engine = Engine(made(kind, dim, metric), policy=policy, path=path)
+        else:
+            self.engine = Engine(dim, policy=policy, path=path, storage=kind[:4])
         self.now = NOW
         self.vectors: dict[int, np.ndarray] = {}
         self.used: set[int] = set()
@@ -161,6 +166,10 @@ class EngineAgainstTwin(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         before = self.engine.state()
+        if self.kind in EIGHT_BIT:
+            with pytest.raises(ValueError, match="storage must be 'fp32' or 'fp16', got 'sq8'"):
+                Engine.from_state(before)
+            return
         with segments_of(self.segment_rows):
             self.engine = Engine.from_state(before)
         assert_same_state(self.engine.state(), before)

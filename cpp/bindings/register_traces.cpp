@@ -145,6 +145,7 @@ void register_traces(py::module_& module) {
         .def(py::init<const Policy&>(), py::arg("policy"))
         .def("__len__", &TraceTable::rows)
         .def_property_readonly("live", &TraceTable::live)
+        .def_property_readonly("memory_bytes", &TraceTable::memory_bytes)
         .def_property("next_id", &TraceTable::next_id, &TraceTable::set_next_id)
         .def("append", &append, py::arg("columns"), py::arg("tags"))
         .def("export", &export_columns, py::arg("rows"))

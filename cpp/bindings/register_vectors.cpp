@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <tuple>
 
@@ -99,6 +100,11 @@ void register_vectors(py::module_& module) {
              "encoding: 'float32', 'float16', or 'uint8' with the minimum and range of each "
              "dimension, (dim,) float32.")
         .def_readonly("dim", &RowFormat::dim)
+        .def_property_readonly("encoding",
+                               [](const RowFormat& format) {
+                                   return std::array{"float32", "float16", "uint8"}.at(
+                                       static_cast<std::size_t>(format.encoding));
+                               })
         .def_property_readonly("row_bytes", &RowFormat::row_bytes)
         .def_property_readonly(
             "norm_tolerance",

@@ -386,6 +386,17 @@ std::optional<std::size_t> TraceTable::newest_with_tags(std::span<const TagId> w
     return newest;
 }
 
+std::size_t TraceTable::memory_bytes() const noexcept {
+    constexpr std::size_t times_and_strengths = 12;  // the columns of double
+    constexpr std::size_t row_bytes = times_and_strengths * sizeof(double) +
+                                      2 * sizeof(std::int64_t) +  // id, access count
+                                      sizeof(std::uint8_t) +      // flags
+                                      sizeof(std::uint64_t) +     // tag bloom
+                                      sizeof(std::size_t) +       // end of the tags
+                                      2 * sizeof(std::uint16_t);  // bounds of the bonus
+    return rows() * row_bytes + tag_pool_.size() * sizeof(TagId);
+}
+
 TraceTable::Columns TraceTable::columns() const noexcept {
     return Columns{
         vividness_.data(),  vividness_time_.data(), decay_rate_.data(),   floor_.data(),

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from flashbulb import _core
 from flashbulb._check import check_count, check_tags
 from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
-from flashbulb._faiss import FlatRows, SearchPath
+from flashbulb._faiss import SearchPath, StorageKind, VectorRows
 from flashbulb._time import Time, to_seconds
 from flashbulb.errors import MemoryNotFound, StoreForked
 from flashbulb.policy import Policy
 
-__all__ = ["Engine", "SearchResult"]
+__all__ = ["Engine", "MemoryUse", "SearchResult"]
 
 _STATUS = {"none": 0, "open": 1, "completed": 2}
 
@@ -56,24 +56,45 @@ class SearchResult(NamedTuple):
     recency_bonus: NDArray[np.float64]
 
 
+class MemoryUse(NamedTuple):
+    """Bytes in RAM, tombstones included until they are compacted away."""
+
+    vectors: int
+    """The stored rows: 4 bytes a value in fp32, 2 in fp16, 1 in 8 bits."""
+    sketch: int
+    """The quantised copies that searches read first: 1 byte a value, padded; 0 without them."""
+    traces: int
+    """Strengths, times, tags."""
+    bytes_per_row: float
+    """All of it, divided by the number of rows."""
+
+
 class Engine:
-    """Memory traces over the vectors of a FAISS flat index, searched by the fused score.
+    """Memory traces over the vectors of a FAISS index, searched by the fused score.
 
     Safe to use from several threads: searches run side by side and without the interpreter lock,
     changes run alone. Times are aware datetimes or seconds since 1970-01-01 UTC.
 
     Parameters
     ----------
-    dim_or_index : int or faiss.IndexFlat
-        Number of dimensions, or a flat FAISS index (inner product, or L2) of unit rows. An index
-        belongs to the engine from then on and must be changed through it only. Its rows get the
-        ids 0 .. ntotal-1; after ``compact`` row i of the index is memory ``ids[i]``.
+    dim_or_index : int or faiss.Index
+        Number of dimensions, or a FAISS index (inner product, or L2) of unit rows: an
+        ``IndexFlat``, ``IndexScalarQuantizer`` (fp16 or 8 bit), ``IndexHNSWFlat``,
+        ``IndexIVFFlat`` or ``IndexIVFScalarQuantizer``, as it is or in an ``IndexIDMap`` or
+        ``IndexIDMap2``. Its rows are searched where they lie, as FAISS decodes them. It belongs to
+        the engine from then on and must be changed through it only. Ids of an inverted file or a
+        map become the ids of the memories; without them they are 0 .. ntotal-1, and after
+        ``compact`` row i of the index is memory ``ids[i]``. A graph keeps removed rows,
+        overwritten, until ``compact`` builds it anew.
     policy : Policy
         The constants of the laws.
     now : time, optional
         Required for an index that already has rows.
     salience, created, tags : optional
-        Of the rows that the index already has, as in :meth:`add`.
+        Of the rows that the index already has, in ascending order of their ids, as in :meth:`add`.
+    storage : {"fp32", "fp16"}
+        How the engine keeps its own rows. "fp16" halves their bytes; a stored row then is the
+        given one rounded to IEEE halves, and searches are exact with respect to that.
     path : {"auto", "fp32", "int8", "int4"}
         What a search reads first: the rows, or a sketch of them in 8 or in 4 bits a value (kept
         beside them), after which the few rows that may be among the best are scored from the
@@ -84,7 +105,9 @@ class Engine:
     TypeError
         For any other kind of index; the message names it.
     ValueError
-        If dim < 1, a row of the index lacks unit norm, or ``now`` is missing.
+        If dim < 1, ``now`` is missing, or the index is not trained, borrows its storage, has ids
+        that are negative or not unique, or a row without unit norm within 1e-5 (fp16: 1e-3, 8 bit:
+        0.05).
     """
 
     def __init__(
@@ -97,17 +120,22 @@ class Engine:
         created: ArrayLike | Time | None = None,
         tags: Iterable[Any] | None = None,
         path: SearchPath = "auto",
+        storage: StorageKind = "fp32",
     ) -> None:
         if path not in get_args(SearchPath):
             raise ValueError(f"path must be one of {get_args(SearchPath)}, got {path!r}")
+        if storage not in ("fp32", "fp16"):
+            raise ValueError(f"storage must be 'fp32' or 'fp16', got {storage!r}")
         policy = Policy() if policy is None else _check_policy(policy)
         if isinstance(dim_or_index, (int, np.integer)):
             dim = check_count(dim_or_index, "dim")
             if dim < 1:
                 raise ValueError(f"dim must be at least 1, got {dim}")
-            rows = FlatRows(dim, path=path)
+            rows = VectorRows.own(dim, kind=storage, path=path)
         else:
-            rows = FlatRows.attach(dim_or_index, path=path)
+            if storage != "fp32":
+                raise ValueError(f"an index has its own storage: got storage={storage!r} with one")
+            rows = VectorRows.attach(dim_or_index, path=path)
         self._policy = policy
         self._path = "auto" if path == "fp32" else path
         self._rows = rows
@@ -123,7 +151,7 @@ class Engine:
                 )
             moment = to_seconds(now, "now")
             columns = self._columns(len(rows), moment, salience=salience, created=created)
-            self._append_traces(len(rows), moment, columns, to_tag_sets(tags, len(rows)))
+            self._append_traces(len(rows), moment, columns, to_tag_sets(tags, len(rows)), rows.ids)
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -136,6 +164,11 @@ class Engine:
     def path(self) -> SearchPath:
         """What a search reads first now: "fp32", "int8" or "int4"."""
         return self._rows.path
+
+    @property
+    def storage(self) -> str:
+        """How rows are stored: "fp32", "fp16", or "sq8" (8-bit codes of an attached index)."""
+        return self._rows.storage.kind
 
     @property
     def policy(self) -> Policy:
@@ -228,9 +261,10 @@ class Engine:
         if wanted is not None and len(wanted) != count:
             raise ValueError(f"expected {count} ids, got {len(wanted)}")
         with self._writing():
-            self._rows.append(rows)
+            new = self._next_ids(count) if wanted is None else wanted
+            self._rows.append(rows, new)
             try:
-                return self._append_traces(count, moment, columns, names, wanted)
+                return self._append_traces(count, moment, columns, names, new)
             except BaseException:
                 self._rows.truncate(len(self._rows) - count)
                 raise
@@ -277,7 +311,7 @@ class Engine:
         ids: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int64]:
         if ids is None:
-            ids = np.arange(self._table.next_id, self._table.next_id + count, dtype=np.int64)
+            ids = self._next_ids(count)
         columns: dict[str, NDArray[Any]] = {
             "ids": ids,
             "salience": np.zeros(count),
@@ -296,6 +330,9 @@ class Engine:
         self._table.append(columns, [[self._tags.intern(tag) for tag in each] for each in tags])
         self._latest = max(self._latest, now)
         return ids
+
+    def _next_ids(self, count: int) -> NDArray[np.int64]:
+        return np.arange(self._table.next_id, self._table.next_id + count, dtype=np.int64)
 
     # -- searching -------------------------------------------------------------------------------
 
@@ -560,6 +597,16 @@ class Engine:
         with self._reading():
             return self._rows.view().read(self._rows_of(wanted))
 
+    def memory_bytes(self) -> MemoryUse:
+        """What the engine takes in RAM, and what one more row would."""
+        with self._reading():
+            rows = self._rows
+            vectors = rows.storage.memory_bytes
+            sketch = 0 if rows.sketch is None else len(rows) * rows.sketch.row_bytes
+            traces = self._table.memory_bytes
+            total = vectors + sketch + traces
+            return MemoryUse(vectors, sketch, traces, total / max(1, len(rows)))
+
     def traces(self, ids: ArrayLike | None = None) -> dict[str, NDArray[Any]]:
         """The columns of :meth:`state` for these memories (default: all)."""
         wanted = None if ids is None else to_ids(ids)
@@ -573,13 +620,13 @@ class Engine:
         Returns
         -------
         dict
-            ``dim``, ``next_id``, ``latest`` (the latest time a call has named), ``policy`` (dict),
-            ``vectors`` (n, dim) float32, ``tags`` (list of n tuples of str), and columns of length
-            n: ``ids``, ``access_count`` int64; ``salience``, ``floor``, ``vividness`` with
-            ``vividness_time`` (its anchor), ``created``, ``last_access``,
-            ``last_strength_change`` (NaN: never), ``urgency`` (NaN: not a task) float64;
-            ``status`` uint8 (0 not a task, 1 open, 2 completed); ``pinned`` bool. Times are epoch
-            seconds.
+            ``dim``, ``next_id``, ``latest`` (the latest time a call has named), ``storage``
+            (:attr:`storage`), ``policy`` (dict), ``vectors`` (n, dim) float32, ``tags`` (list of n
+            tuples of str), and columns of length n: ``ids``, ``access_count`` int64; ``salience``,
+            ``floor``, ``vividness`` with ``vividness_time`` (its anchor), ``created``,
+            ``last_access``, ``last_strength_change`` (NaN: never), ``urgency`` (NaN: not a task)
+            float64; ``status`` uint8 (0 not a task, 1 open, 2 completed); ``pinned`` bool. Times
+            are epoch seconds.
         """
         with self._reading():
             rows = self._table.live_rows()
@@ -588,6 +635,7 @@ class Engine:
                 "dim": self.dim,
                 "next_id": self.next_id,
                 "latest": float(self._latest),
+                "storage": self.storage,
                 "policy": self._policy.to_dict(),
                 "vectors": self._rows.view().read(rows),
                 "tags": [tuple(map(tag_name, tags)) for tags in self._table.tags(rows)],
@@ -602,13 +650,14 @@ class Engine:
         ------
         ValueError
             If a key is missing, columns do not fit together, ids do not ascend, a value is out of
-            range or a vector does not have unit norm within 1e-5.
+            range, a vector does not have unit norm within 1e-5 (fp16: 1e-3), or the storage is
+            "sq8", whose rows need their index.
         """
         missing = {"dim", "next_id", "policy", "vectors", "tags", *_COLUMNS} - set(state)
         if missing:
             raise ValueError(f"the state lacks {', '.join(sorted(missing))}")
         dim = check_count(state["dim"], "dim")
-        engine = cls(dim, policy=Policy(**state["policy"]))
+        engine = cls(dim, policy=Policy(**state["policy"]), storage=state.get("storage", "fp32"))
         ids = to_ids(state["ids"])
         vectors = np.ascontiguousarray(state["vectors"], dtype=np.float32)
         if vectors.shape != (len(ids), dim):
@@ -621,10 +670,11 @@ class Engine:
         latest = float(state.get("latest", -np.inf))
         tags = to_tag_sets(state["tags"], len(ids))
         engine._append_traces(len(ids), latest, columns, tags, ids)
-        engine._rows.append(vectors)
+        engine._rows.append(vectors, ids)
         bad = engine._rows.view().first_row_not_unit()
         if bad < len(ids):
-            raise ValueError(f"vector {bad} does not have unit norm within 1e-5")
+            tolerance = engine._rows.view().format.norm_tolerance
+            raise ValueError(f"vector {bad} does not have unit norm within {tolerance:g}")
         engine._table.next_id = check_count(state["next_id"], "next_id")
         return engine
 

@@ -136,6 +136,9 @@ public:
     /// All columns, rows() values each.
     [[nodiscard]] Columns columns() const noexcept;
 
+    /// Bytes of all columns with their tags and the bounds of the bonus.
+    [[nodiscard]] std::size_t memory_bytes() const noexcept;
+
 private:
     void derive(std::size_t row) noexcept;
     void bound(std::size_t begin, std::size_t count, BonusBounds& bounds) const noexcept;
