@@ -1,0 +1,1 @@
+"""What ``benchmarks/compare.py`` is made of: data, memories, peers, timing, rows, report."""
