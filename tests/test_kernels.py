@@ -1,6 +1,6 @@
 """Every native kernel equals its readable float64 twin, bit for bit, at every SIMD level.
 
-Where the twin sums in another order (blocks of Welford moments), the tolerance is 1e-12 relative:
+Where the twin sums in another order (merged Welford moments), the tolerance is 1e-12 relative:
 float64 rounding of some hundred additions, with room.
 """
 
@@ -228,23 +228,30 @@ def test_rounding_lifts_no_memory_above_its_anchor(law: str) -> None:
 def test_welford_one_by_one(seed: int, count: int, dim: int) -> None:
     rows = np.random.default_rng(seed).normal(2.0, 1.0, (count, dim)).astype(np.float32)
     expected = ReferenceMoments(0, np.zeros(dim), np.zeros(dim))
+    before = []
     for row in rows:
+        before.append(math.sqrt(squared_distance(row, expected.mean)) if expected.count else 0.0)
         expected.update(row)
     for _ in each_level():
         centroid = _core.Centroid(dim)
         for row in rows:
             centroid.update(row)
-        assert centroid.count == count
-        np.testing.assert_array_equal(centroid.mean, expected.mean)
-        np.testing.assert_array_equal(centroid.m2, expected.m2)
-    at_once = moments_of(rows)
-    np.testing.assert_allclose(expected.mean, at_once.mean, rtol=ROUNDING, atol=ROUNDING)
-    np.testing.assert_allclose(expected.m2, at_once.m2, rtol=ROUNDING, atol=ROUNDING)
+        at_once, observed = _core.Centroid(dim), _core.Centroid(dim)
+        at_once.update(rows)
+        distances = observed.observe(rows)
+        for each in (centroid, at_once, observed):
+            assert each.count == count
+            np.testing.assert_array_equal(each.mean, expected.mean)
+            np.testing.assert_array_equal(each.m2, expected.m2)
+        np.testing.assert_array_equal(distances, before)
+    defined = moments_of(rows)
+    np.testing.assert_allclose(expected.mean, defined.mean, rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_allclose(expected.m2, defined.m2, rtol=ROUNDING, atol=ROUNDING)
 
 
 @examples(60)
 @given(seeds, st.lists(st.sampled_from(SIZES), max_size=4), st.sampled_from(DIMS))
-def test_welford_in_batches_and_merged(seed: int, counts: list[int], dim: int) -> None:
+def test_welford_in_parts_and_merged(seed: int, counts: list[int], dim: int) -> None:
     rng = np.random.default_rng(seed)
     parts = [rng.normal(2.0, 1.0, (count, dim)).astype(np.float32) for count in counts]
     expected = moments_of(np.concatenate([np.empty((0, dim), np.float32), *parts]))
@@ -252,7 +259,7 @@ def test_welford_in_batches_and_merged(seed: int, counts: list[int], dim: int) -
     for _ in each_level():
         batched, merged = _core.Centroid(dim), _core.Centroid(dim)
         for part in parts:
-            batched.update_batch(part)
+            batched.update(part)
             other = _core.Centroid(dim)
             for row in part:
                 other.update(row)
@@ -273,7 +280,7 @@ def test_welford_over_several_blocks(count: int, dim: int) -> None:
     expected = moments_of(rows)
     for _ in each_level():
         centroid = _core.Centroid(dim)
-        centroid.update_batch(rows)
+        centroid.update(rows)
         np.testing.assert_allclose(centroid.mean, expected.mean, rtol=ROUNDING, atol=ROUNDING)
         np.testing.assert_allclose(centroid.m2, expected.m2, rtol=ROUNDING, atol=ROUNDING)
 
@@ -313,7 +320,7 @@ def test_distance_to_the_centroid(seed: int, dim: int, count: int) -> None:
     for _ in each_level():
         centroid = _core.Centroid(dim)
         assert centroid.distance(vector) == 0.0
-        centroid.update_batch(rows)
+        centroid.update(rows)
         distance = centroid.distance(vector)
         assert distance == math.sqrt(squared_distance(vector, centroid.mean))
         assert distance == pytest.approx(

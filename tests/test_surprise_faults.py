@@ -101,7 +101,7 @@ def test_r35_ten_million_updates_of_the_running_moments() -> None:
     centroid = _core.Centroid(1)
     chunk = np.random.default_rng(0).normal(0.7, 0.2, (1_000_000, 1)).astype(np.float32)
     for _ in range(10):
-        centroid.update_batch(chunk)
+        centroid.update(chunk)
     wide = chunk.astype(np.float64)
     assert centroid.count == 10_000_000
     assert centroid.mean[0] == pytest.approx(wide.mean(), rel=1e-12)

@@ -193,12 +193,12 @@ void welford_one_by_one(benchmark::State& state) {
     set_rates(state, count, dim * sizeof(float));
 }
 
-void welford_batched(benchmark::State& state) {
+void welford_rows(benchmark::State& state) {
     const auto count = static_cast<std::size_t>(state.range(0));
     const float* rows = unit_rows(count).data();
     for (auto _ : state) {
         Centroid centroid(dim);
-        centroid.update_batch(rows, count);
+        centroid.update(rows, count);
         benchmark::DoNotOptimize(centroid.mean().data());
     }
     set_rates(state, count, dim * sizeof(float));
@@ -244,7 +244,7 @@ int main(int argc, char** argv) {
             add("search_int4", level, search<Path::int4>)->Arg(count);
             add("search_int8_of_256", level, search<Path::int8, 256>)->Arg(count);
             add("search_int4_of_16", level, search<Path::int4, 16>)->Arg(count);
-            add("welford_batched", level, welford_batched)->Arg(count);
+            add("welford_rows", level, welford_rows)->Arg(count);
         }
         add("welford_one_by_one", level, welford_one_by_one);
         add("encode", level, encode);

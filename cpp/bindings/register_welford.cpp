@@ -12,6 +12,15 @@ Array<float> vector_of(const Centroid& centroid, const py::object& object) {
     return require_column<float>(object, "vector", centroid.dim());
 }
 
+Array<float> rows_of(const Centroid& centroid, const py::object& object) {
+    auto rows = require_array<float>(object, "rows", 2);
+    if (static_cast<std::size_t>(rows.shape(1)) != centroid.dim()) {
+        throw py::value_error("rows must have " + std::to_string(centroid.dim()) +
+                              " columns, got " + std::to_string(rows.shape(1)));
+    }
+    return rows;
+}
+
 }  // namespace
 
 void register_welford(py::module_& module) {
@@ -40,24 +49,33 @@ void register_welford(py::module_& module) {
         .def_property_readonly("m2", [](const Centroid& c) { return to_array(c.m2()); })
         .def(
             "update",
-            [](Centroid& centroid, const py::object& vector) {
-                centroid.update(vector_of(centroid, vector).data());
-            },
-            py::arg("vector"))
-        .def(
-            "update_batch",
             [](Centroid& centroid, const py::object& object) {
-                const auto rows = require_array<float>(object, "rows", 2);
-                if (static_cast<std::size_t>(rows.shape(1)) != centroid.dim()) {
-                    throw py::value_error("rows must have " + std::to_string(centroid.dim()) +
-                                          " columns, got " + std::to_string(rows.shape(1)));
+                if (py::isinstance<Array<float>>(object) &&
+                    py::reinterpret_borrow<py::array>(object).ndim() == 1) {
+                    centroid.update(vector_of(centroid, object).data());
+                    return;
                 }
-                const float* data = rows.data();
+                const auto rows = rows_of(centroid, object);
                 const auto count = static_cast<std::size_t>(rows.shape(0));
+                const float* data = rows.data();
                 const py::gil_scoped_release released;
-                centroid.update_batch(data, count);
+                centroid.update(data, count);
             },
-            py::arg("rows"))
+            py::arg("rows"), "One vector (dim,) or several (n, dim), one after the other.")
+        .def(
+            "observe",
+            [](Centroid& centroid, const py::object& object) {
+                const auto rows = rows_of(centroid, object);
+                const auto count = static_cast<std::size_t>(rows.shape(0));
+                std::vector<double> distances(count);
+                {
+                    const float* data = rows.data();
+                    const py::gil_scoped_release released;
+                    centroid.update(data, count, distances.data());
+                }
+                return to_array(std::move(distances));
+            },
+            py::arg("rows"), "update(rows); the distance of each row to the centroid before it.")
         .def("merge", &Centroid::merge, py::arg("other"))
         .def(
             "distance",

@@ -1,6 +1,7 @@
 #include "flashbulb/welford.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -11,14 +12,15 @@
 namespace flashbulb {
 
 namespace {
-// A block of rows is read twice; it should still be in the second cache level then.
-constexpr std::size_t block_values = 32768;
+// Rows of one call of the kernel, whose squared distances stay in the first cache level.
+constexpr std::size_t block_rows = 256;
 }  // namespace
 
 void Moments::update(double value) noexcept {
     ++count;
     const double delta = value - mean;
-    mean += delta / static_cast<double>(count);
+    // As the kernel does it for a centroid: by the rounded 1/n.
+    mean += delta * (1.0 / static_cast<double>(count));
     m2 += delta * (value - mean);
 }
 
@@ -57,23 +59,18 @@ Centroid::Centroid(std::int64_t count, std::vector<double> mean, std::vector<dou
     }
 }
 
-void Centroid::update(const float* vector) {
+void Centroid::update(const float* rows, std::size_t count, double* distances) {
     const auto& kernels = active_kernels();
-    ++count_;
-    kernels.welford_update(vector, dim(), static_cast<double>(count_), mean_.data(), m2_.data());
-}
-
-void Centroid::update_batch(const float* rows, std::size_t rows_count) {
-    const auto& kernels = active_kernels();
-    const std::size_t block = std::max<std::size_t>(1, block_values / dim());
-    std::vector<double> mean(dim());
-    std::vector<double> m2(dim());
-    for (std::size_t done = 0; done < rows_count; done += block) {
-        const std::size_t count = std::min(block, rows_count - done);
-        kernels.welford_block(rows + done * dim(), count, dim(), mean.data(), m2.data());
-        kernels.welford_merge(dim(), static_cast<double>(count_), mean_.data(), m2_.data(),
-                              static_cast<double>(count), mean.data(), m2.data());
-        count_ += static_cast<std::int64_t>(count);
+    std::array<double, block_rows> squared{};
+    for (std::size_t done = 0; done < count; done += block_rows) {
+        const std::size_t now = std::min(block_rows, count - done);
+        kernels.welford_update(rows + done * dim(), now, dim(), static_cast<double>(count_),
+                               mean_.data(), m2_.data(), squared.data());
+        if (distances != nullptr) {
+            for (std::size_t i = 0; i < now; ++i) distances[done + i] = std::sqrt(squared[i]);
+            if (count_ == 0) distances[0] = 0.0;  // nothing had been seen
+        }
+        count_ += static_cast<std::int64_t>(now);
     }
 }
 

@@ -105,7 +105,7 @@ class ReferenceMoments:
     def update(self, value: Any) -> None:
         self.count += 1
         delta = np.asarray(value, dtype=np.float64) - self.mean
-        self.mean = self.mean + delta / self.count
+        self.mean = self.mean + delta * (1.0 / self.count)
         self.m2 = self.m2 + delta * (np.asarray(value, dtype=np.float64) - self.mean)
 
     def merge(self, other: ReferenceMoments) -> None:

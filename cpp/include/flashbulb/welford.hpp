@@ -38,11 +38,11 @@ public:
     /// Sum of squared deviations of each dimension.
     [[nodiscard]] const std::vector<double>& m2() const noexcept { return m2_; }
 
-    /// Takes one more vector in.
-    /// @param vector dim() finite values
-    void update(const float* vector);
-    /// The same as one update a row, up to rounding, but blockwise with Chan's merge.
-    void update_batch(const float* rows, std::size_t rows_count);
+    /// Takes vectors in, one after the other: the same bits as one call for each.
+    /// @param rows count rows of dim() finite values
+    /// @param distances if given, the L2 distance of each row to the centroid *before* it, as
+    ///        `distance` gives it, in the same pass
+    void update(const float* rows, std::size_t count = 1, double* distances = nullptr);
     /// As if the vectors of `other` had come, too.
     /// @throws std::invalid_argument if the dims differ
     void merge(const Centroid& other);

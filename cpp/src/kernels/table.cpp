@@ -19,6 +19,7 @@ namespace {
 // clang-format off
 #include "kernels/vec.inl"
 #include "kernels/laws.inl"
+#include "kernels/lanes.inl"
 #include "kernels/decay.inl"
 #include "kernels/filter.inl"
 #include "kernels/search.inl"
@@ -53,7 +54,6 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         filter_times,
         filter_blooms,
         welford_update,
-        welford_block,
         welford_merge,
         squared_distance,
         decode_float16,

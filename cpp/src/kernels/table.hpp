@@ -171,13 +171,11 @@ struct KernelTable {
     void (*filter_blooms)(const std::uint64_t* blooms, std::size_t count, std::uint64_t wanted,
                           std::uint8_t* mask) noexcept;
 
-    /// Welford's update of `dim` streams at once with their next value; n counts this one.
-    void (*welford_update)(const float* values, std::size_t dim, double n, double* mean,
-                           double* m2) noexcept;
-
-    /// Mean and sum of squared deviations of each column of rows (count, dim), two passes.
-    void (*welford_block)(const float* rows, std::size_t count, std::size_t dim, double* mean,
-                          double* m2) noexcept;
+    /// Welford's update of `dim` streams at once with `count` rows, one after the other; n counts
+    /// those before. squared[i] = squared L2 distance of row i to the mean before it, as
+    /// squared_distance gives it. Same bits at every level.
+    void (*welford_update)(const float* rows, std::size_t count, std::size_t dim, double n,
+                           double* mean, double* m2, double* squared) noexcept;
 
     /// Chan's merge of two sets of `dim` moments; counts n > 0 and other_n > 0.
     void (*welford_merge)(std::size_t dim, double n, double* mean, double* m2, double other_n,
