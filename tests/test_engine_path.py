@@ -80,7 +80,7 @@ def test_the_sketch_comes_by_itself_when_a_store_grows() -> None:
     random = np.random.default_rng(0)
     for level in each_level():
         engine = Engine(8)
-        engine.add(random.normal(size=(500, 8)), now=NOW)
+        engine.add(random.normal(size=(200, 8)), now=NOW)
         assert engine.path == "fp32"
         engine.add(random.normal(size=(2000, 8)), now=NOW)
         assert engine.path == ("fp32" if level == "base" else "int8")

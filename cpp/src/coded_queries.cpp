@@ -4,6 +4,8 @@
 #include <cmath>
 #include <new>
 
+#include "dispatch.hpp"
+
 namespace flashbulb {
 
 namespace {
@@ -11,10 +13,6 @@ namespace {
 // Rounding of the sums of codes to float32 and of the products with the scales: a few units in the
 // last place of values up to about 1.
 constexpr double arithmetic_error = 1e-6;
-
-std::int8_t digit(double value, double step) {
-    return static_cast<std::int8_t>(std::clamp(std::nearbyint(value / step), -127.0, 127.0));
-}
 
 }  // namespace
 
@@ -44,29 +42,12 @@ CodedQueries::CodedQueries(const Sketch& sketch, const float* queries, std::size
         sketch.rotate(queries + query * dim, rotated.data());
         std::int8_t* high = digits_.get() + 2 * width_ * query;
         std::int8_t* low = high + width_;
-        float largest = 1e-30F;
-        for (const float value : rotated) largest = std::max(largest, std::abs(value));
-        // The second digit: 254 of its steps make one of the first.
-        const float low_step = largest / (127.0F * 254.0F);
-        const auto high_step = 254.0 * static_cast<double>(low_step);
-        std::int32_t high_sum = 0;
-        std::int32_t low_sum = 0;
-        double missed4 = 0.0;
-        double missed8 = 0.0;
-        for (std::size_t i = 0; i < dim; ++i) {
-            high[i] = digit(static_cast<double>(rotated[i]), high_step);
-            const double rest = static_cast<double>(rotated[i]) - high_step * high[i];
-            low[i] = digit(rest, static_cast<double>(low_step));
-            const double left = rest - static_cast<double>(low_step) * low[i];
-            missed4 += rest * rest;
-            missed8 += left * left;
-            high_sum += high[i];
-            low_sum += low[i];
-        }
-        queries_.push_back({high, low, 241 * high_sum, 128 * high_sum, 128 * low_sum,
-                            127.0F * low_step, low_step});
-        coarse_.push_back(error_of(missed4));
-        fine_.push_back(error_of(missed8));
+        kernels::QueryCodes codes{};
+        active_kernels().code_query(rotated.data(), dim, high, low, &codes);
+        queries_.push_back({high, low, 241 * codes.high_sum, 128 * codes.high_sum,
+                            128 * codes.low_sum, 127.0F * codes.low_step, codes.low_step});
+        coarse_.push_back(error_of(codes.missed4));
+        fine_.push_back(error_of(codes.missed8));
     }
     if (!for_batches) return;
     groups_ = (count + 2 * lanes - 1) / (2 * lanes) * 2;

@@ -26,10 +26,10 @@ StorageKind = Literal["fp32", "fp16"]
 SEGMENT_ROWS = 65_536
 """Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
 
-# Fewer rows cost little either way; the base level multiplies codes no faster than float32, and
-# gains by the bytes alone.
-_SKETCH_FROM_ROWS = 1024
-_SKETCH_FROM_ROWS_AT_BASE = 8192
+# From how many rows on a search gains by the sketch: at once where the processor multiplies bytes,
+# later where the bytes saved must pay for the arithmetic.
+_SKETCH_FROM_ROWS = {"base": 8192, "v3": 2048, "v4": 1024}
+_SKETCH_FROM_ROWS_WITH_VNNI = 256
 
 
 class VectorRows:
@@ -124,8 +124,7 @@ class VectorRows:
 
     def _extend_sketch(self) -> None:
         if self.sketch is None:
-            base = _core.simd_level() == "base"
-            enough = _SKETCH_FROM_ROWS_AT_BASE if base else _SKETCH_FROM_ROWS
+            enough = _SKETCH_FROM_ROWS.get(_core.simd_level(), _SKETCH_FROM_ROWS_WITH_VNNI)
             if self._path == "fp32" or (self._path == "auto" and len(self) < enough):
                 return
             self.sketch = _core.Sketch(self.dim)

@@ -47,6 +47,20 @@ static void rotate(const float* values, std::size_t dim, std::size_t width, std:
     }
 }
 
+static inline float largest_magnitude(const float* values, std::size_t dim) noexcept {
+    float largest = 0.0F;
+    float lanes[16] = {};
+    std::size_t place = 0;
+    for (; place + 16 <= dim; place += 16) {
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            lanes[lane] = larger(__builtin_fabsf(values[place + lane]), lanes[lane]);
+        }
+    }
+    for (; place < dim; ++place) largest = larger(__builtin_fabsf(values[place]), largest);
+    for (const float value : lanes) largest = larger(value, largest);
+    return largest;
+}
+
 // Adds the squares of values - step * decoded to eight sums.
 static inline void add_missed(const float* __restrict values, const float* __restrict decoded,
                               double step, double* __restrict sums) noexcept {
@@ -64,16 +78,7 @@ static inline void add_missed(const float* __restrict values, const float* __res
 
 static void encode(const float* rotated, std::size_t dim, std::size_t stride, std::uint8_t* high,
                    std::uint8_t* low, float* scale, float* residual4, float* residual8) noexcept {
-    float largest = 0.0F;
-    float lanes[16] = {};
-    std::size_t place = 0;
-    for (; place + 16 <= dim; place += 16) {
-        for (std::size_t lane = 0; lane < 16; ++lane) {
-            lanes[lane] = larger(__builtin_fabsf(rotated[place + lane]), lanes[lane]);
-        }
-    }
-    for (; place < dim; ++place) largest = larger(__builtin_fabsf(rotated[place]), largest);
-    for (const float value : lanes) largest = larger(value, largest);
+    const float largest = largest_magnitude(rotated, dim);
     const float step = largest / 127.0F;
     // A step that is subnormal would have no exact inverse; such a row is coded as zeros.
     const bool codable = step > 1e-30F;
@@ -115,6 +120,52 @@ static void encode(const float* rotated, std::size_t dim, std::size_t stride, st
     // The factor covers the rounding of the sums and of the roots.
     *residual4 = rounded_up(__builtin_sqrt(sum_of_lanes(errors4)) * (1.0 + 1e-9));
     *residual8 = rounded_up(__builtin_sqrt(sum_of_lanes(errors8)) * (1.0 + 1e-9));
+}
+
+// Digits of a rotated query, and the squares of what the first and what both of them miss.
+static void code_query(const float* rotated, std::size_t dim, std::int8_t* high, std::int8_t* low,
+                       QueryCodes* out) noexcept {
+    float largest = largest_magnitude(rotated, dim);
+    largest = largest > 1e-30F ? largest : 1e-30F;
+    // 254 steps of the second digit make one of the first.
+    const float low_step = largest / (127.0F * 254.0F);
+    const double step = 254.0 * static_cast<double>(low_step);
+    const double inverse = 1.0 / step;
+    const double low_inverse = 1.0 / static_cast<double>(low_step);
+    constexpr double round_magic = 6755399441055744.0;  // 1.5 * 2^52
+    double missed4[8] = {};
+    double missed8[8] = {};
+    int high_sums[8] = {};
+    int low_sums[8] = {};
+    const auto code_one = [&](std::size_t place, std::size_t lane) {
+        const double value = static_cast<double>(rotated[place]);
+        const double first =
+            smaller(larger((value * inverse + round_magic) - round_magic, -127.0), 127.0);
+        const double rest = value - step * first;
+        const double second =
+            smaller(larger((rest * low_inverse + round_magic) - round_magic, -127.0), 127.0);
+        const double left = rest - static_cast<double>(low_step) * second;
+        high[place] = static_cast<std::int8_t>(static_cast<int>(first));
+        low[place] = static_cast<std::int8_t>(static_cast<int>(second));
+        missed4[lane] += rest * rest;
+        missed8[lane] += left * left;
+        high_sums[lane] += static_cast<int>(first);
+        low_sums[lane] += static_cast<int>(second);
+    };
+    std::size_t i = 0;
+    for (; i + 8 <= dim; i += 8) {
+        for (std::size_t lane = 0; lane < 8; ++lane) code_one(i + lane, lane);
+    }
+    for (std::size_t lane = 0; i < dim; ++i, ++lane) code_one(i, lane);
+    out->low_step = low_step;
+    out->missed4 = sum_of_lanes(missed4);
+    out->missed8 = sum_of_lanes(missed8);
+    out->high_sum = 0;
+    out->low_sum = 0;
+    for (int lane = 0; lane < 8; ++lane) {
+        out->high_sum += high_sums[lane];
+        out->low_sum += low_sums[lane];
+    }
 }
 
 // How far ahead of the codes in work the next ones are asked for, in bytes; past the end of the
@@ -359,10 +410,79 @@ static void gather_int4(const std::uint8_t* high, const std::uint16_t* places, s
     for (; i < count; ++i) scan_int4_rows<1, false>(address_of, stride, query, scales + i, out + i);
 }
 
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+
+// These instructions take whole codes: 16 * high + low of the first and second halves of bytes.
+static inline Codes first_codes(Codes high, Codes low) noexcept {
+#if defined(__AVX512VNNI__)
+    // low where the mask has ones, else high
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), low, _mm512_slli_epi16(high, 4), 0xCA);
+#else
+    const __m256i mask = _mm256_set1_epi8(15);
+    return _mm256_or_si256(_mm256_and_si256(mask, low),
+                           _mm256_andnot_si256(mask, _mm256_slli_epi16(high, 4)));
+#endif
+}
+static inline Codes second_codes(Codes high, Codes low) noexcept {
+#if defined(__AVX512VNNI__)
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), _mm512_srli_epi16(low, 4), high, 0xCA);
+#else
+    const __m256i mask = _mm256_set1_epi8(15);
+    return _mm256_or_si256(_mm256_and_si256(mask, _mm256_srli_epi16(low, 4)),
+                           _mm256_andnot_si256(mask, high));
+#endif
+}
+
+// Products of R rows with both digits.
 template <int R>
-static inline void scan_int8_rows(const std::uint8_t* high, const std::uint8_t* low,
-                                  std::size_t stride, const CodedQuery& query, const float* scales,
-                                  float* out) noexcept {
+static inline void int8_products(const std::uint8_t* high, const std::uint8_t* low,
+                                 std::size_t stride, const CodedQuery& query, int* high_products,
+                                 int* low_products) noexcept {
+    CodeSums sums[2 * R];  // with the high digits, then with the low ones
+    for (int r = 0; r < 2 * R; ++r) sums[r] = no_sums();
+    for (std::size_t i = 0; i < stride; i += codes_bytes) {
+        const std::size_t place = digit_place(i);
+        const Codes high_first = load_codes(query.high + place);
+        const Codes high_second = load_codes(query.high + place + 64);
+        const Codes low_first = load_codes(query.low + place);
+        const Codes low_second = load_codes(query.low + place + 64);
+        for (int r = 0; r < R; ++r) {
+            const std::size_t offset = static_cast<std::size_t>(r) * stride + i;
+            __builtin_prefetch(high + offset + codes_ahead);
+            __builtin_prefetch(low + offset + codes_ahead);
+            const Codes upper = load_codes(high + offset);
+            const Codes lower = load_codes(low + offset);
+            const Codes first = first_codes(upper, lower);
+            const Codes second = second_codes(upper, lower);
+            sums[r] = add_products(sums[r], first, high_first);
+            sums[R + r] = add_products(sums[R + r], first, low_first);
+            sums[r] = add_products(sums[r], second, high_second);
+            sums[R + r] = add_products(sums[R + r], second, low_second);
+        }
+    }
+    if constexpr (2 * R == rows_together) {
+        int products[2 * R];
+        store_sums(sums, products);
+        for (int r = 0; r < R; ++r) {
+            high_products[r] = products[r];
+            low_products[r] = products[R + r];
+        }
+    } else {
+        for (int r = 0; r < R; ++r) {
+            high_products[r] = sum_of(sums[r]);
+            low_products[r] = sum_of(sums[R + r]);
+        }
+    }
+}
+
+static constexpr std::size_t int8_rows_together = rows_together / 2;
+
+#else
+
+template <int R>
+static inline void int8_products(const std::uint8_t* high, const std::uint8_t* low,
+                                 std::size_t stride, const CodedQuery& query, int* high_products,
+                                 int* low_products) noexcept {
     CodeSums high_high[R];
     CodeSums low_high[R];
     CodeSums high_low[R];
@@ -393,19 +513,35 @@ static inline void scan_int8_rows(const std::uint8_t* high, const std::uint8_t* 
         }
     }
     for (int r = 0; r < R; ++r) {
-        const int h = sum_of(sixteen_times_plus(high_high[r], high_low[r])) - query.high_bias8;
-        const int l = sum_of(sixteen_times_plus(low_high[r], low_low[r])) - query.low_bias8;
-        out[r] =
-            scales[r] * (query.scale8 * (254.0F * static_cast<float>(h) + static_cast<float>(l)));
+        high_products[r] = sum_of(sixteen_times_plus(high_high[r], high_low[r]));
+        low_products[r] = sum_of(sixteen_times_plus(low_high[r], low_low[r]));
+    }
+}
+
+static constexpr std::size_t int8_rows_together = 4;
+
+#endif
+
+template <int R>
+static inline void scan_int8_rows(const std::uint8_t* high, const std::uint8_t* low,
+                                  std::size_t stride, const CodedQuery& query, const float* scales,
+                                  float* out) noexcept {
+    int high_products[R];
+    int low_products[R];
+    int8_products<R>(high, low, stride, query, high_products, low_products);
+    for (int r = 0; r < R; ++r) {
+        const auto h = static_cast<float>(high_products[r] - query.high_bias8);
+        const auto l = static_cast<float>(low_products[r] - query.low_bias8);
+        out[r] = scales[r] * (query.scale8 * (254.0F * h + l));
     }
 }
 
 static void scan_int8(const std::uint8_t* high, const std::uint8_t* low, std::size_t count,
                       std::size_t stride, const CodedQuery& query, const float* scales,
                       float* out) noexcept {
-    constexpr std::size_t together = 4;
+    constexpr auto together = static_cast<int>(int8_rows_together);
     std::size_t row = 0;
-    for (; row + together <= count; row += together) {
+    for (; row + int8_rows_together <= count; row += int8_rows_together) {
         scan_int8_rows<together>(high + row * stride, low + row * stride, stride, query,
                                  scales + row, out + row);
     }

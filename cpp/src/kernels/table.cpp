@@ -36,6 +36,7 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         select_inner_products,
         rotate,
         encode,
+        code_query,
         scan_int4,
         gather_int4,
         scan_int8,

@@ -71,6 +71,15 @@ struct CodedQuery {
     float scale8;             ///< a step of the low digit
 };
 
+/// What coding a query says of it.
+struct QueryCodes {
+    float low_step;  ///< q ~ low_step * (254 * high + low)
+    std::int32_t high_sum;
+    std::int32_t low_sum;
+    double missed4;  ///< squared norm of q - low_step * 254 * high
+    double missed8;  ///< squared norm of q - low_step * (254 * high + low)
+};
+
 /// What a batch of 16 queries brings to `select_batch`.
 struct BatchLanes {
     alignas(64) std::int32_t bias[16];
@@ -94,6 +103,10 @@ struct KernelTable {
     /// miss. Same bits at every level.
     void (*encode)(const float* rotated, std::size_t dim, std::size_t stride, std::uint8_t* high,
                    std::uint8_t* low, float* scale, float* residual4, float* residual8) noexcept;
+
+    /// Digits of a rotated query. Same bits at every level.
+    void (*code_query)(const float* rotated, std::size_t dim, std::int8_t* high, std::int8_t* low,
+                       QueryCodes* out) noexcept;
 
     /// out[i] ~ <query, row i> from the high plane of `count` rows and the query's high digits.
     void (*scan_int4)(const std::uint8_t* high, std::size_t count, std::size_t stride,
