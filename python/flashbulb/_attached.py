@@ -42,6 +42,7 @@ class Attached:
         self._places: NDArray[np.int64] | None = None
         self._sizes = self._list_sizes()
         self._view: _core.VectorView | None = None
+        self._segments: list[tuple[int, int, int]] | None = None  # of all lists; None: look again
 
     def __len__(self) -> int:
         return int(self._sizes.sum()) if self._places is None else len(self._places)
@@ -59,11 +60,9 @@ class Attached:
             if self._places is None:
                 self._view = self._list_view(0)
             else:
-                lists = [
-                    (self._address(number), int(size), self._offset(number))
-                    for number, size in enumerate(self._sizes)
-                ]
-                self._view = _core.VectorView.scattered(lists, self._places, self.format)
+                if self._segments is None:
+                    self._segments = [self._segment(each) for each in range(len(self._sizes))]
+                self._view = _core.VectorView.scattered(self._segments, self._places, self.format)
         return self._view
 
     @property
@@ -98,6 +97,7 @@ class Attached:
         except BaseException:
             self._sizes = before
             self._places = places
+            self._segments = None
             self._resize_lists()
             raise
 
@@ -116,7 +116,7 @@ class Attached:
         for number, part in enumerate(np.split(positions, ends[:-1])):
             self._list_view(number).keep(part)
             self._keep_ids(number, part)
-        self._view = None
+        self._view = self._segments = None
         self._sizes = np.diff(ends, prepend=0)
         self._resize_lists()
         if self._places is not None:
@@ -166,6 +166,9 @@ class Attached:
     def _resize_lists(self) -> None:
         """Shrinks the lists in FAISS to ``self._sizes``, and its counts with them."""
         raise NotImplementedError
+
+    def _segment(self, number: int) -> tuple[int, int, int]:
+        return self._address(number), int(self._sizes[number]), self._offset(number)
 
     def _list_view(self, number: int) -> _core.VectorView:
         size = int(self._sizes[number])
@@ -227,6 +230,7 @@ class FlatRows(Attached):
             self._map.add_with_ids(rows, ids)
         before = int(self._sizes[0])
         self._sizes = self._list_sizes()
+        self._segments = None
         if self._places is not None:
             added = np.arange(before, before + len(rows))
             self._places = np.concatenate([self._places, added])
@@ -284,7 +288,7 @@ class GraphRows(FlatRows):
         if self._map is not None:
             mapped = self._mapped_ids()
             ids = mapped[kept] if self._places is None else mapped[self._places[kept]]
-        self._view = self._places = self._row_at = None
+        self._view = self._places = self._row_at = self._segments = None
         self._cleared.clear()
         self._outer.reset()
         if self._map is not None:
@@ -305,7 +309,7 @@ class GraphRows(FlatRows):
         stored = int(self._sizes[0])
         places = np.arange(stored) if self._places is None else self._places
         self._places = places[:count]
-        self._row_at = self._view = None
+        self._row_at = self._view = self._segments = None
         if self._map is not None:
             ids = np.full(stored, -1, np.int64)
             ids[self._places] = self._mapped_ids()[self._places]
@@ -390,7 +394,8 @@ class ListRows(Attached):
         self._outer.add_with_ids(rows, ids)
         sizes = self._list_sizes()
         places = np.empty(len(rows), np.int64)
-        for number in np.flatnonzero(sizes != self._sizes).tolist():
+        grown = np.flatnonzero(sizes != self._sizes).tolist()
+        for number in grown:
             positions = np.arange(self._sizes[number], sizes[number])
             added = np.searchsorted(numbers, self._numbers(number)[positions])
             places[added] = number << 32 | positions
@@ -398,6 +403,9 @@ class ListRows(Attached):
                 [self._members[number], len(self._places) + added]
             )
         self._sizes = sizes
+        if self._segments is not None:
+            for number in grown:
+                self._segments[number] = self._segment(number)
         self._places = np.concatenate([self._places, places])
 
     def _place(self, places: NDArray[np.int64]) -> None:
