@@ -14,7 +14,9 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -27,6 +29,10 @@ namespace flashbulb {
 namespace {
 
 constexpr std::size_t most_threads = 1024;
+
+// 0.4 ms at 10 GB/s, what one thread reads of memory.
+constexpr std::size_t worthwhile_bytes = std::size_t{4} << 20U;
+constexpr std::size_t parts_a_thread = 4;
 
 // Whether this thread runs a part: what it starts then runs in place.
 thread_local bool inside_part = false;
@@ -59,6 +65,49 @@ private:
     sigset_t before_{};
 };
 
+#ifdef __linux__
+// Linux takes a processor of a virtual machine that has halted for a busy one. It then wakes a
+// thread on the waker's own processor, and both share that for milliseconds beside an idle one.
+// So the waker forbids its own processor for the moment of waking; the woken thread lifts it.
+class Placement {
+public:
+    void keep_off_this_processor(std::thread& thread) {
+        cpu_set_t others;
+        const int here = sched_getcpu();
+        if (here < 0 ||
+            pthread_getaffinity_np(thread.native_handle(), sizeof allowed_, &allowed_) != 0) {
+            return;
+        }
+        others = allowed_;
+        CPU_CLR(static_cast<std::size_t>(here), &others);
+        // An empty set is refused, and the thread wakes wherever it is.
+        confined_ = pthread_setaffinity_np(thread.native_handle(), sizeof others, &others) == 0;
+    }
+
+    void lift() {
+        if (confined_) sched_setaffinity(0, sizeof allowed_, &allowed_);
+        confined_ = false;
+    }
+
+private:
+    cpu_set_t allowed_{};
+    bool confined_ = false;
+};
+#else
+struct Placement {
+    void keep_off_this_processor(std::thread&) {}
+    void lift() {}
+};
+#endif
+
+struct Worker {
+    std::thread thread;
+    std::condition_variable wake;
+    bool summoned = false;  // under the crew's mutex, as is `leaving`
+    bool leaving = false;
+    Placement placement;  // the summoner's until `summoned` is set, then the thread's own
+};
+
 // The threads of one process, and the jobs that they may help with. Never destroyed, since other
 // threads may be at work while the process exits; the threads are joined then.
 class Crew {
@@ -70,23 +119,23 @@ public:
     [[nodiscard]] std::size_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
     void run(Job& job) {
-        std::size_t wanted = 0;
-        {
-            const std::lock_guard guard(mutex_);
-            wanted = std::min(job.parts, limit()) - 1;
-            if (closed_ || wanted == 0) {
-                wanted = 0;
-            } else {
-                jobs_.push_back(&job);
-                job_count_.store(jobs_.size(), std::memory_order_relaxed);
-                while (workers_.size() < wanted && start_worker()) {
-                }
+        std::unique_lock guard(mutex_);
+        if (!closed_) {
+            std::size_t wanted = std::min(job.parts, limit()) - 1;
+            jobs_.push_back(&job);
+            job_count_.store(jobs_.size(), std::memory_order_relaxed);
+            while (workers_.size() < wanted && start_worker()) {
+            }
+            for (; wanted > 0 && !sleepers_.empty(); --wanted) {
+                const std::shared_ptr<Worker> last = std::move(sleepers_.back());
+                sleepers_.pop_back();
+                summon(last, guard);
             }
         }
-        for (; wanted > 0; --wanted) new_job_.notify_one();
-        do {
-        } while (take_part(job));
-        std::unique_lock guard(mutex_);
+        guard.unlock();
+        while (take_part(job)) {
+        }
+        guard.lock();
         withdraw(job);
         job.helpers_gone.wait(guard, [&] { return job.helpers == 0; });
         if (job.error) std::rethrow_exception(job.error);
@@ -94,21 +143,24 @@ public:
 
     void resize(std::size_t limit) {
         const std::lock_guard one_at_a_time(resizing_);
-        std::vector<std::thread> leaving;
+        std::vector<std::shared_ptr<Worker>> leaving;
         {
-            const std::lock_guard guard(mutex_);
+            std::unique_lock guard(mutex_);
             limit_.store(limit, std::memory_order_relaxed);
             for (; workers_.size() > limit - 1; workers_.pop_back()) {
+                workers_.back()->leaving = true;
                 leaving.push_back(std::move(workers_.back()));
             }
+            for (const auto& worker : leaving) {
+                if (std::erase(sleepers_, worker) > 0) summon(worker, guard);
+            }
         }
-        new_job_.notify_all();
-        for (std::thread& worker : leaving) {
+        for (const auto& worker : leaving) {
             // A part that ends the process cannot wait for its own thread.
-            if (worker.get_id() == std::this_thread::get_id()) {
-                worker.detach();
+            if (worker->thread.get_id() == std::this_thread::get_id()) {
+                worker->thread.detach();
             } else {
-                worker.join();
+                worker->thread.join();
             }
         }
     }
@@ -122,42 +174,69 @@ public:
     }
 
 private:
+    // Wakes a thread that was taken off the sleepers. The mutex is free meanwhile, since a system
+    // call may take longer than the thread to arrive; and it is not gone before it was summoned.
+    static void summon(const std::shared_ptr<Worker>& worker, std::unique_lock<std::mutex>& guard) {
+        guard.unlock();
+        worker->placement.keep_off_this_processor(worker->thread);
+        guard.lock();
+        worker->summoned = true;
+        guard.unlock();
+        worker->wake.notify_one();
+        guard.lock();
+    }
+
     // Under the mutex. @return whether there is one more.
     bool start_worker() {
-        const SignalsBlocked guard;
+        const SignalsBlocked signals;
         try {
-            workers_.emplace_back([this, place = workers_.size()] { work(place); });
+            sleepers_.reserve(workers_.size() + 1);  // to fall asleep allocates nothing
+            workers_.push_back(std::make_shared<Worker>());
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
+        try {
+            workers_.back()->thread =
+                std::thread([this, worker = workers_.back()] { work(worker); });
         } catch (const std::exception&) {  // no more threads or memory: fewer do as well
+            workers_.pop_back();
             return false;
         }
         return true;
     }
 
-    // The thread at `place`, until it is above the limit.
-    void work(std::size_t place) {
+    void work(const std::shared_ptr<Worker>& worker) {
         std::unique_lock guard(mutex_);
-        while (true) {
-            new_job_.wait(guard, [&] { return place + 1 >= limit() || !jobs_.empty(); });
-            if (place + 1 >= limit()) return;
-            Job& job = **std::min_element(
-                jobs_.begin(), jobs_.end(),
-                [](const Job* a, const Job* b) { return a->helpers < b->helpers; });
-            ++job.helpers;
+        while (!worker->leaving) {
+            if (!jobs_.empty()) {
+                help(**std::min_element(
+                         jobs_.begin(), jobs_.end(),
+                         [](const Job* a, const Job* b) { return a->helpers < b->helpers; }),
+                     guard);
+                continue;
+            }
+            worker->summoned = false;
+            sleepers_.push_back(worker);
+            worker->wake.wait(guard, [&] { return worker->summoned; });
             guard.unlock();
-            bool more = true;
-            do {
-                more = take_part(job);
-            } while (more && stays(place));
+            worker->placement.lift();
             guard.lock();
-            if (!more) withdraw(job);
-            // Under the mutex: once the caller sees it, the job is gone.
-            if (--job.helpers == 0) job.helpers_gone.notify_one();
         }
     }
 
-    // Whether the thread at `place` may go on with its job: not if another one waits for help.
-    [[nodiscard]] bool stays(std::size_t place) const {
-        return place + 1 < limit() && job_count_.load(std::memory_order_relaxed) < 2;
+    // Until no part is left or another caller may need help, or fewer threads are wanted.
+    void help(Job& job, std::unique_lock<std::mutex>& guard) {
+        const std::size_t limit_before = limit();
+        ++job.helpers;
+        guard.unlock();
+        bool more = true;
+        do {
+            more = take_part(job);
+        } while (more && job_count_.load(std::memory_order_relaxed) < 2 && limit() == limit_before);
+        guard.lock();
+        if (!more) withdraw(job);
+        // Under the mutex: once the caller sees it, the job is gone.
+        if (--job.helpers == 0) job.helpers_gone.notify_one();
     }
 
     // @return false if there was no part left.
@@ -183,10 +262,10 @@ private:
 
     const pid_t process_;
     std::mutex mutex_;
-    std::condition_variable new_job_;
     std::vector<Job*> jobs_;  // with parts that nobody has begun
     std::atomic<std::size_t> job_count_{0};
-    std::vector<std::thread> workers_;
+    std::vector<std::shared_ptr<Worker>> workers_;
+    std::vector<std::shared_ptr<Worker>> sleepers_;
     std::atomic<std::size_t> limit_;
     bool closed_ = false;
     std::mutex resizing_;
@@ -287,6 +366,12 @@ std::size_t threads() { return own_crew().limit(); }
 void set_threads(std::size_t count) {
     if (inside_part) throw std::logic_error("set_threads was called from inside a part");
     own_crew().resize(checked(count));
+}
+
+std::size_t parts_for(std::size_t bytes) {
+    const std::size_t count = threads();
+    if (count == 1 || bytes < worthwhile_bytes) return 1;
+    return std::min(count * parts_a_thread, bytes / (worthwhile_bytes / 8));
 }
 
 void detail::run_parts(std::size_t parts, void (*call)(void*, std::size_t), void* task) {

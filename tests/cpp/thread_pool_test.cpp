@@ -234,6 +234,19 @@ TEST(ThreadPoolTest, TheNumberOfThreadsMayChangeInUse) {
     EXPECT_EQ(wrong, 0);
 }
 
+TEST(ThreadPoolTest, SmallPassesStayWhole) {
+    const ThreadsGuard guard(1);
+    EXPECT_EQ(parts_for(std::size_t{1} << 40U), 1U);
+    set_threads(2);
+    EXPECT_EQ(parts_for(0), 1U);
+    EXPECT_EQ(parts_for((std::size_t{4} << 20U) - 1), 1U);
+    EXPECT_EQ(parts_for(std::size_t{4} << 20U), 8U);
+    EXPECT_EQ(parts_for(std::size_t{1} << 40U), 8U);
+    set_threads(100);
+    EXPECT_EQ(parts_for(std::size_t{4} << 20U), 8U);  // no part of less than half a MB
+    EXPECT_EQ(parts_for(std::size_t{1} << 40U), 400U);
+}
+
 TEST(ThreadPoolTest, APartMayNotSetTheThreads) {
     const ThreadsGuard guard(2);
     EXPECT_THROW(run_parts(4, [](std::size_t) { set_threads(1); }), std::logic_error);
