@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "batch_products.hpp"
 #include "coded_queries.hpp"
 #include "dispatch.hpp"
 #include "flashbulb/search.hpp"
@@ -14,7 +15,7 @@ namespace flashbulb {
 
 namespace {
 
-constexpr std::size_t block_rows = 64;
+constexpr std::size_t block_rows = BatchProducts::most_rows;
 
 // Calls candidate(row) for rows, ascending, among which are all whose cosine to one of the queries
 // is above the threshold.
@@ -53,11 +54,7 @@ void scan_sketch(const Sketch& sketch, double norm, const std::vector<float>& qu
     constexpr std::size_t lanes = CodedQueries::lanes;
     const std::size_t query_count = queries.size() / sketch.dim();
     const CodedQueries coded(sketch, queries.data(), query_count, norm, norm, true);
-    const std::size_t width = 2 * sketch.stride();
-    std::vector<std::uint8_t> unpacked(block_rows * width + 64);
-    auto* rows = reinterpret_cast<std::uint8_t*>(
-        (reinterpret_cast<std::uintptr_t>(unpacked.data()) + 63U) / 64U * 64U);
-    std::vector<std::int32_t> products(block_rows * lanes);
+    BatchProducts batch(coded, sketch.stride(), false);
     std::vector<std::uint16_t> hits(block_rows * lanes);
     double slope = 0.0;
     for (std::size_t query = 0; query < query_count; ++query) {
@@ -66,28 +63,26 @@ void scan_sketch(const Sketch& sketch, double norm, const std::vector<float>& qu
     std::vector<kernels::BatchLanes> groups((query_count + lanes - 1) / lanes);
     for (std::size_t query = 0; query < groups.size() * lanes; ++query) {
         kernels::BatchLanes& group = groups[query / lanes];
-        const std::size_t lane = query % lanes;
-        group.shift = 5;
-        const bool present = query < query_count;
-        group.bias[lane] = present ? coded[query].high_bias4 : 0;
-        group.scale[lane] = present ? coded[query].scale4 : 0.0F;
+        if (query >= query_count) {
+            BatchProducts::clear_lane(group, query % lanes);
+            continue;
+        }
         // Minus a slack for the float32 arithmetic of the comparison.
-        group.cut[lane] =
-            present ? static_cast<float>(threshold - coded.coarse_error(query).offset - 1e-6)
-                    : std::numeric_limits<float>::infinity();
+        const double cut = threshold - coded.coarse_error(query).offset - 1e-6;
+        batch.set_lane(group, query, 1.0, static_cast<float>(cut));
     }
     std::array<float, block_rows> base{};
     for (std::size_t begin = 0; begin < sketch.rows();) {
         const Sketch::Run run = sketch.run(begin);
         const std::size_t count = std::min(block_rows, run.count);
-        kernels.unpack_codes(run.high, nullptr, count, sketch.stride(), rows);
+        batch.unpack(run, 0, count, 0);
+        batch.start(count);
         for (std::size_t i = 0; i < count; ++i) {
             base[i] = static_cast<float>(slope) * run.residuals4[i];
         }
         std::array<bool, block_rows> close{};
         for (std::size_t g = 0; g < groups.size(); ++g) {
-            kernels.batch_products(rows, count, width, coded.packed(g), products.data());
-            const std::size_t found = kernels.select_batch(products.data(), count, run.scales,
+            const std::size_t found = kernels.select_batch(batch.of_group(g), count, run.scales,
                                                            base.data(), groups[g], hits.data());
             for (std::size_t hit = 0; hit < found; ++hit) {
                 const std::size_t i = hits[hit] / lanes;

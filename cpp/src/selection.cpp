@@ -14,9 +14,6 @@ namespace {
 // Below this share of wanted rows, only those are read.
 constexpr std::size_t sparse_divisor = 4;
 
-// Rows that a group of queries shares while they are unpacked: 24 KB at 384 values.
-constexpr std::size_t batch_rows = 64;
-
 // From how many queries on a batch is worth the unpacking, and from how many reading both planes
 // is.
 constexpr std::size_t smallest_batch = 4;
@@ -70,12 +67,10 @@ SelectionPlan::SelectionPlan(const VectorView& store, const TraceTable& table,
                           wanted.recency_weight)),
       plain_laws(law_parameters(table.policy(), wanted.now, 1.0, 1.0)),
       ramps(ramps_of(table.policy())) {
-    const auto& kernels = active_kernels();
     const bool sketched = request.sketch != nullptr;
     batch = sketched && request.query_count >= smallest_batch;
-    full_batch = request.path != SearchPath::int4 && kernels.batch_limit >= 255 &&
+    full_batch = request.path != SearchPath::int4 && BatchProducts::multiplies_both_planes() &&
                  (request.path == SearchPath::int8 || request.query_count >= smallest_full_batch);
-    tiles = batch && kernels.tile_products != nullptr && tiles_permitted();
     coarse = sketched && resolve(request.path, vectors.rows()) == SearchPath::int4;
     if (sketched) {
         queries.emplace(*request.sketch, request.queries, request.query_count, query_norm,
@@ -111,11 +106,8 @@ Selection::Selection(const SelectionPlan& plan)
         fetched_.resize(block_rows * plan.vectors.dim());
     }
     if (plan.batch) {
-        const std::size_t width = 2 * plan.request.sketch->stride();
-        unpacked_.resize(batch_rows * width + 64);
-        products_.resize((plan.tiles ? plan.queries->groups() : 1) * batch_rows *
-                         CodedQueries::lanes);
-        hits_.resize(batch_rows * CodedQueries::lanes);
+        batch_.emplace(*plan.queries, plan.request.sketch->stride(), plan.full_batch);
+        hits_.resize(BatchProducts::most_rows * CodedQueries::lanes);
     }
 }
 
@@ -355,8 +347,8 @@ void Selection::consider(std::size_t query, std::size_t row, double cosine, doub
 
 void Selection::scan_batch(const Block& block) {
     const std::size_t count = block.sparse ? block.wanted : block.count;
-    for (std::size_t first = 0; first < count; first += batch_rows) {
-        scan_sub_block(block, first, std::min(batch_rows, count - first));
+    for (std::size_t first = 0; first < count; first += BatchProducts::most_rows) {
+        scan_sub_block(block, first, std::min(BatchProducts::most_rows, count - first));
     }
     // A row with an addend is looked at for itself; select_batch does not know of addends.
     for (std::size_t query = 0; query < addends_.size(); ++query) {
@@ -372,33 +364,23 @@ void Selection::scan_batch(const Block& block) {
 
 void Selection::scan_sub_block(const Block& block, std::size_t first, std::size_t count) {
     const auto& kernels = active_kernels();
-    const Sketch& sketch = *plan_.request.sketch;
-    const Sketch::Run run = sketch.run(block.begin);
+    const Sketch::Run run = plan_.request.sketch->run(block.begin);
     const CodedQueries& queries = *plan_.queries;
-    const std::size_t stride = sketch.stride();
-    const std::size_t width = 2 * stride;
     const std::size_t query_count = plan_.request.query_count;
-    auto* rows = reinterpret_cast<std::uint8_t*>(
-        (reinterpret_cast<std::uintptr_t>(unpacked_.data()) + 63U) / 64U * 64U);
-    const auto unpack = [&](std::size_t source, std::size_t n, std::size_t target) {
-        kernels.unpack_codes(run.high + source * stride,
-                             plan_.full_batch ? run.low + source * stride : nullptr, n, stride,
-                             rows + target * width);
-    };
     if (block.sparse) {
-        for (std::size_t i = 0; i < count; ++i) unpack(places_[first + i], 1, i);
+        for (std::size_t i = 0; i < count; ++i) batch_->unpack(run, places_[first + i], 1, i);
     } else {
-        unpack(first, count, 0);
+        batch_->unpack(run, first, count, 0);
     }
-    const auto padded = plan_.tiles ? (count + 31) / 32 * 32 : count;
+    batch_->start(count);
 
     // The bound without ramps; the slope is the largest of the batch, the offset each query's own.
     double slope = 0.0;
     for (std::size_t query = 0; query < query_count; ++query) {
         slope = std::max(slope, queries.coarse_error(query).slope);
     }
-    alignas(64) std::array<float, batch_rows> base;
-    alignas(64) std::array<float, batch_rows> scale;
+    std::array<float, BatchProducts::most_rows> base;
+    std::array<float, BatchProducts::most_rows> scale;
     const float residual_slope = above(plan_.error_scale * slope * relative_margin);
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t j = first + i;
@@ -409,44 +391,25 @@ void Selection::scan_sub_block(const Block& block, std::size_t first, std::size_
         base[i] = wanted ? residual_slope * block_residuals_[j] + bonus
                          : -std::numeric_limits<float>::infinity();
     }
-    for (std::size_t i = count; i < padded; ++i) {
-        scale[i] = 0.0F;
-        base[i] = -std::numeric_limits<float>::infinity();
-    }
 
     const std::size_t groups = (query_count + CodedQueries::lanes - 1) / CodedQueries::lanes;
-    if (plan_.tiles) {
-        kernels.tile_products(rows, padded, width, queries.packed(0), queries.groups(),
-                              products_.data());
-    }
     for (std::size_t group = 0; group < groups; ++group) {
-        const std::int32_t* products = products_.data();
-        if (plan_.tiles) {
-            products += group * padded * CodedQueries::lanes;
-        } else {
-            kernels.batch_products(rows, count, width, queries.packed(group), products_.data());
-        }
         kernels::BatchLanes lanes;
-        lanes.shift = plan_.full_batch ? 0 : 5;
         for (std::size_t lane = 0; lane < CodedQueries::lanes; ++lane) {
             const std::size_t query = group * CodedQueries::lanes + lane;
             if (query >= query_count) {
-                lanes.bias[lane] = 0;
-                lanes.scale[lane] = 0.0F;
-                lanes.cut[lane] = std::numeric_limits<float>::infinity();
+                BatchProducts::clear_lane(lanes, lane);
                 continue;
             }
-            const kernels::CodedQuery& coded = queries[query];
-            const double step = static_cast<double>(coded.scale4) * (plan_.full_batch ? 2.0 : 1.0);
-            const CosineError error = queries.coarse_error(query);
-            lanes.bias[lane] = plan_.full_batch ? coded.high_bias8 : coded.high_bias4;
-            lanes.scale[lane] = static_cast<float>(step * plan_.request.similarity_weight);
             // Above minus infinity, which is the score of a row that is not wanted.
-            lanes.cut[lane] =
-                std::max(below(selectors_[query].cut() - plan_.error_scale * error.offset -
+            const float cut =
+                std::max(below(selectors_[query].cut() -
+                               plan_.error_scale * queries.coarse_error(query).offset -
                                static_cast<double>(plan_.rounding)),
                          std::numeric_limits<float>::lowest());
+            batch_->set_lane(lanes, query, plan_.request.similarity_weight, cut);
         }
+        const std::int32_t* products = batch_->of_group(group);
         const std::size_t hits =
             kernels.select_batch(products, count, scale.data(), base.data(), lanes, hits_.data());
         take_hits(group, first, hits, products, block);
@@ -461,14 +424,8 @@ void Selection::take_hits(std::size_t group, std::size_t first, std::size_t hits
         const std::size_t i = hits_[hit] / CodedQueries::lanes;
         const std::size_t query = group * CodedQueries::lanes + hits_[hit] % CodedQueries::lanes;
         const std::size_t j = first + i;
-        const kernels::CodedQuery& coded = queries[query];
         const CosineError error = queries.coarse_error(query);
-        const std::int32_t product = products[hits_[hit]];
-        const double value = plan_.full_batch
-                                 ? 2.0 * static_cast<double>(product - coded.high_bias8)
-                                 : static_cast<double>(32 * product - coded.high_bias4);
-        const double cosine =
-            value * static_cast<double>(coded.scale4) * static_cast<double>(block_scales_[j]);
+        const double cosine = batch_->cosine(query, products[hits_[hit]], block_scales_[j]);
         const double similarity =
             plan_.request.similarity_weight * cosine +
             plan_.error_scale *

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "batch_products.hpp"
 #include "block_filter.hpp"
 #include "coded_queries.hpp"
 #include "flashbulb/search.hpp"
@@ -107,9 +108,7 @@ private:
 
     std::vector<float> fetched_;  // rows that are not stored in float32
 
-    // Batches.
-    std::vector<std::uint8_t> unpacked_;
-    std::vector<std::int32_t> products_;
+    std::optional<BatchProducts> batch_;
     std::vector<std::uint16_t> hits_;
 };
 
