@@ -19,6 +19,16 @@ test:
 bench:
     BENCH_SECONDS=0.5 .ci/run bench
 
+# Flashbulb beside its peers: just compare --row exact-100k (see --help)
+compare *options:
+    .venv/bin/python benchmarks/compare.py {{options}}
+
+# The gate on instruction counts (needs valgrind); just callgrind --update takes them as the baseline
+callgrind *options:
+    cmake --preset bench
+    cmake --build --preset bench --target flashbulb_instructions
+    python3 benchmarks/instructions.py {{options}}
+
 # Formats and types, Python and C++
 lint:
     .ci/run lint
