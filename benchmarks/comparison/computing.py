@@ -60,18 +60,18 @@ def welford(settings: Settings, row: str, count: int) -> Iterator[Finding]:
 
     def ours(turn: int) -> Any:
         centroid = _core.Centroid(dim)
-        centroid.update_batch(rows)
+        centroid.update(rows)
         return centroid
 
     def ours_by_calls(turn: int) -> Any:
         centroid = _core.Centroid(dim)
         for values in rows[:sample]:
-            centroid.update(values)
+            centroid.update(values[None])
         return centroid
 
     names = {
-        OURS: "Centroid.update_batch: one stream, all rows",
-        "Flashbulb, a Python call a row": f"Centroid.update; {sample:,} rows, scaled",
+        OURS: "Centroid.update of all rows at once",
+        "Flashbulb, a Python call a row": f"{sample:,} rows, scaled",
         "NumPy, one by one": f"{sample:,} rows, scaled",
         "NumPy, batches of 512": "Chan's merge",
         "reading the rows": "",

@@ -1,12 +1,16 @@
 // Times of the kernels and of a whole search at every SIMD level, on one thread.
 //
-// What a scan costs is bound by memory bandwidth. `read` sums the same bytes in the same run: the
-// bytes_per_second of the scans are to be compared with its.
+// What a scan costs is bound by memory bandwidth. Beside each figure stand, from the same run,
+// `limit`, the bytes a second that this thread can read of a block as large as what the benchmark
+// reads, and `of_limit`, the share of it that the benchmark's bytes_per_second is. A share above 1
+// means that the data still lay in a nearer cache than the block's, one far below 1 that something
+// else than reading takes the time (batches: arithmetic).
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -16,10 +20,17 @@
 #include "dispatch.hpp"
 #include "flashbulb/search.hpp"
 #include "flashbulb/simd_level.hpp"
+#include "flashbulb/thread_pool.hpp"
 #include "flashbulb/traces.hpp"
 #include "flashbulb/views.hpp"
 #include "flashbulb/welford.hpp"
 #include "parameters.hpp"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+extern "C" std::uint64_t flashbulb_read(const void* data, std::size_t bytes);  // read_limit.cpp
 
 namespace {
 
@@ -70,47 +81,95 @@ const TraceTable& traces(std::size_t count) {
 
 const float* query() { return unit_rows(1'000).data() + 500 * dim; }
 
-void set_rates(benchmark::State& state, std::size_t rows, std::size_t bytes_per_row) {
+// -- The limit -----------------------------------------------------------------------------------
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Memory in pages as large as the system gives.
+const void* block_of(std::size_t bytes) {
+    constexpr std::size_t large_page = std::size_t{1} << 21;
+    struct Block {
+        void* data = nullptr;
+        std::size_t bytes = 0;
+        Block() = default;
+        Block(const Block&) = delete;
+        Block& operator=(const Block&) = delete;
+        ~Block() { std::free(data); }
+    };
+    static Block block;
+    if (block.bytes < bytes) {
+        std::free(block.data);
+        block.bytes = (bytes / large_page + 2) * large_page;
+        block.data = std::aligned_alloc(large_page, block.bytes);
+        if (block.data == nullptr) std::abort();
+#ifdef MADV_HUGEPAGE
+        madvise(block.data, block.bytes, MADV_HUGEPAGE);
+#endif
+        std::fill_n(static_cast<char*>(block.data), block.bytes, '\1');
+    }
+    return block.data;
+}
+
+// Bytes a second of reading `bytes`, again and again; measured at the first call.
+double read_limit(std::size_t bytes) {
+    static std::map<std::size_t, double> measured;
+    double& limit = measured[bytes];
+    if (limit > 0.0) return limit;
+    const void* block = block_of(bytes);
+    std::vector<double> taken;
+    const auto begin = Clock::now();
+    while (taken.size() < 5 || (seconds_since(begin) < 0.1 && taken.size() < 10'000)) {
+        const auto start = Clock::now();
+        benchmark::DoNotOptimize(flashbulb_read(block, bytes));
+        taken.push_back(seconds_since(start));
+    }
+    std::nth_element(taken.begin(), taken.begin() + static_cast<long>(taken.size() / 2),
+                     taken.end());
+    return limit = static_cast<double>(bytes) / taken[taken.size() / 2];
+}
+
+// Times `work`, which reads so many bytes of so many rows.
+template <class Work>
+void measure(benchmark::State& state, std::size_t rows, std::size_t bytes_per_row, Work&& work) {
+    const std::size_t bytes = rows * bytes_per_row;
+    const double limit = read_limit(bytes);
+    const auto start = Clock::now();
+    for (auto _ : state) {
+        work();
+        benchmark::ClobberMemory();
+    }
+    const double rate =
+        static_cast<double>(state.iterations()) * static_cast<double>(bytes) / seconds_since(start);
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(rows));
-    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(rows * bytes_per_row));
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
+    state.counters["limit"] =
+        benchmark::Counter(limit, benchmark::Counter::kDefaults, benchmark::Counter::OneK::kIs1024);
+    state.counters["of_limit"] = rate / limit;
 }
 
 // -- What is measured ----------------------------------------------------------------------------
 
-// Sums 64 bytes at a time with the widest registers there are, so that only reading takes time.
-#if defined(__x86_64__)
-__attribute__((target_clones("default", "avx2", "avx512f")))
-#endif
-std::uint64_t
-sum_of(const float* values, std::size_t count) {
-    typedef std::uint64_t Lanes __attribute__((vector_size(64), aligned(4), may_alias));
-    const auto* lanes = reinterpret_cast<const Lanes*>(values);
-    Lanes sums[4] = {};
-    for (std::size_t i = 0; i + 4 <= count / 16; i += 4) {
-        for (std::size_t j = 0; j < 4; ++j) sums[j] += lanes[i + j];
-    }
-    const Lanes sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    return sum[0] + sum[3] + sum[5];
-}
-
-// The limit of a scan: reading the same bytes.
+// The loop of the limit itself, over the rows as they lie (in small pages).
 void read(benchmark::State& state) {
     const auto count = static_cast<std::size_t>(state.range(0));
     const float* values = unit_rows(count).data();
-    for (auto _ : state) benchmark::DoNotOptimize(sum_of(values, count * dim));
-    set_rates(state, count, dim * sizeof(float));
+    const std::size_t bytes = count * dim * sizeof(float);
+    measure(state, count, dim * sizeof(float),
+            [&] { benchmark::DoNotOptimize(flashbulb_read(values, bytes)); });
 }
 
 void select_inner_products(benchmark::State& state) {
     const auto count = static_cast<std::size_t>(state.range(0));
     const float* rows = unit_rows(count).data();
     std::vector<float> out(count);
-    for (auto _ : state) {
+    measure(state, count, dim * sizeof(float), [&] {
         active_kernels().select_inner_products(query(), rows, count, dim, out.data());
         benchmark::DoNotOptimize(out.data());
-        benchmark::ClobberMemory();
-    }
-    set_rates(state, count, dim * sizeof(float));
+    });
 }
 
 enum class Path { float32, int8, int4 };
@@ -133,12 +192,11 @@ void search(benchmark::State& state) {
         request.sketch = &sketch;
         request.path = path == Path::int8 ? SearchPath::int8 : SearchPath::int4;
     }
-    for (auto _ : state) {
-        benchmark::DoNotOptimize(flashbulb::search(view, table, request));
-    }
-    set_rates(state, count,
-              path == Path::float32 ? dim * sizeof(float)
-                                    : sketch.stride() * (path == Path::int8 ? 2 : 1));
+    // Scale, residual and two bounds of the bonus come with the codes of a row.
+    const std::size_t planes = path == Path::int8 ? 2 : 1;
+    measure(state, count,
+            path == Path::float32 ? dim * sizeof(float) + 4 : planes * sketch.stride() + 12,
+            [&] { benchmark::DoNotOptimize(flashbulb::search(view, table, request)); });
 }
 
 void encode(benchmark::State& state) {
@@ -146,11 +204,10 @@ void encode(benchmark::State& state) {
     auto* rows = const_cast<float*>(unit_rows(count).data());
     const VectorView view({{rows, 0, count}}, dim);
     Sketch sketch(dim);
-    for (auto _ : state) {
+    measure(state, count, dim * sizeof(float), [&] {
         sketch.truncate(0);
         sketch.extend(view);
-    }
-    set_rates(state, count, dim * sizeof(float));
+    });
 }
 
 void bonus(benchmark::State& state) {
@@ -160,14 +217,13 @@ void bonus(benchmark::State& state) {
     constexpr std::size_t block = 256;  // as a search calls it: the results stay in the cache
     double vividness[block];
     double recency[block];
-    for (auto _ : state) {
+    measure(state, million, 7 * sizeof(double), [&] {
         for (std::size_t row = 0; row + block <= million; row += block) {
             active_kernels().bonus(columns, row, block, parameters, vividness, recency);
             benchmark::DoNotOptimize(vividness);
             benchmark::ClobberMemory();
         }
-    }
-    set_rates(state, million, 7 * sizeof(double));
+    });
 }
 
 void decay(benchmark::State& state) {
@@ -175,47 +231,42 @@ void decay(benchmark::State& state) {
     const auto columns = law_columns(table.columns());
     const auto parameters = law_parameters(table.policy(), now, 0.3, 0.1);
     std::vector<double> out(million);
-    for (auto _ : state) {
-        active_kernels().vividness(columns, 0, million, parameters, out.data());
-        benchmark::ClobberMemory();
-    }
-    set_rates(state, million, 5 * sizeof(double));
+    measure(state, million, 5 * sizeof(double),
+            [&] { active_kernels().vividness(columns, 0, million, parameters, out.data()); });
 }
 
 void welford_one_by_one(benchmark::State& state) {
     constexpr std::size_t count = 10'000;
     const float* rows = unit_rows(count).data();
-    for (auto _ : state) {
+    measure(state, count, dim * sizeof(float), [&] {
         Centroid centroid(dim);
         for (std::size_t row = 0; row < count; ++row) centroid.update(rows + row * dim);
         benchmark::DoNotOptimize(centroid.mean().data());
-    }
-    set_rates(state, count, dim * sizeof(float));
+    });
 }
 
 void welford_rows(benchmark::State& state) {
     const auto count = static_cast<std::size_t>(state.range(0));
     const float* rows = unit_rows(count).data();
-    for (auto _ : state) {
+    measure(state, count, dim * sizeof(float), [&] {
         Centroid centroid(dim);
         centroid.update(rows, count);
         benchmark::DoNotOptimize(centroid.mean().data());
-    }
-    set_rates(state, count, dim * sizeof(float));
+    });
 }
 
 void rows_with_tags(benchmark::State& state) {
     const TraceTable& table = traces(million);
     const std::vector<TagId> wanted = {1, 3, 6};
-    for (auto _ : state) benchmark::DoNotOptimize(table.rows_with_tags(wanted));
-    set_rates(state, million, sizeof(std::uint64_t) + sizeof(std::uint8_t));
+    measure(state, million, sizeof(std::uint64_t) + sizeof(std::uint8_t),
+            [&] { benchmark::DoNotOptimize(table.rows_with_tags(wanted)); });
 }
 
 void rows_with_an_unused_tag(benchmark::State& state) {
     const TraceTable& table = traces(million);
     const std::vector<TagId> wanted = {1, 3, 40};
-    for (auto _ : state) benchmark::DoNotOptimize(table.rows_with_tags(wanted));
-    set_rates(state, million, sizeof(std::uint64_t) + sizeof(std::uint8_t));
+    measure(state, million, sizeof(std::uint64_t) + sizeof(std::uint8_t),
+            [&] { benchmark::DoNotOptimize(table.rows_with_tags(wanted)); });
 }
 
 // Every benchmark switches to its level when it starts.
@@ -234,6 +285,7 @@ benchmark::internal::Benchmark* add(const std::string& name, const std::string& 
 int main(int argc, char** argv) {
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+    set_threads(1);
     for (const std::int64_t count : row_counts) add("read", "base", read)->Arg(count);
     for (const SimdLevel each : supported_simd_levels()) {
         const std::string level(to_string(each));

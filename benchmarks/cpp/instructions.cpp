@@ -142,9 +142,9 @@ SCENARIO(welford_one_by_one) {
     found += static_cast<std::size_t>(centroid.count());
 }
 
-SCENARIO(welford_batch) {
+SCENARIO(welford_rows) {
     Centroid centroid(dim);
-    centroid.update_batch(store().rows.data(), row_count);
+    centroid.update(store().rows.data(), row_count);
     found += static_cast<std::size_t>(centroid.count());
 }
 
@@ -162,7 +162,7 @@ int main(int argc, char**) {
         {"scenario_search_batch", scenario_search_batch},
         {"scenario_encode_sketch", scenario_encode_sketch},
         {"scenario_welford_one_by_one", scenario_welford_one_by_one},
-        {"scenario_welford_batch", scenario_welford_batch},
+        {"scenario_welford_rows", scenario_welford_rows},
         {"scenario_vividness", scenario_vividness},
         {"scenario_bonus_bounds", scenario_bonus_bounds},
         {"scenario_suppress", scenario_suppress},
