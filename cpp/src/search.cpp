@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "flashbulb/thread_pool.hpp"
 #include "score.hpp"
 #include "selection.hpp"
 
@@ -14,6 +16,9 @@ namespace {
 
 // Weights and addends may be this large; a score of 1e12 still has four digits after the point.
 constexpr double largest_term = 1e12;
+
+// Rows that are scored in the end, each read where it lies; about.
+constexpr std::size_t finalists_a_query = 64;
 
 void require_rows(const std::vector<std::size_t>& rows, std::size_t limit, const char* name) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -89,30 +94,34 @@ SearchResult search(const VectorView& vectors, const TraceTable& traces,
     if (m == 0 || std::min(request.k, traces.live()) == 0) return result;
 
     const SelectionPlan plan(vectors, traces, request);
-    Selection selection(plan);
-    selection.scan(0, vectors.rows());
+    const std::unique_ptr<Selection> selection = Selection::of_all_rows(plan);
 
-    result.k = std::min(plan.k, selection.allowed());
+    result.k = std::min(plan.k, selection->allowed());
     const std::size_t total = m * result.k;
-    result.ids.reserve(total);
+    result.ids.resize(total);
     for (auto* values : {&result.scores, &result.similarities, &result.cosines,
                          &result.vividness_bonus, &result.recency_bonus}) {
-        values->reserve(total);
+        values->resize(total);
     }
-    for (std::size_t query = 0; query < m; ++query) {
-        std::vector<Scored> scored =
-            score_rows(vectors, traces, request, query, selection.selector(query).finalists());
-        const auto end = scored.begin() + static_cast<std::ptrdiff_t>(result.k);
-        std::partial_sort(scored.begin(), end, scored.end(), ranks_before);
-        for (auto each = scored.begin(); each != end; ++each) {
-            result.ids.push_back(each->id);
-            result.scores.push_back(each->score);
-            result.similarities.push_back(each->similarity);
-            result.cosines.push_back(each->cosine);
-            result.vividness_bonus.push_back(each->vividness_bonus);
-            result.recency_bonus.push_back(each->recency_bonus);
+    const std::size_t parts = std::min(m, parts_for(m * finalists_a_query * vectors.dim() * 4));
+    run_parts(parts, [&](std::size_t part) {
+        for (std::size_t query = m * part / parts; query < m * (part + 1) / parts; ++query) {
+            std::vector<Scored> scored =
+                score_rows(vectors, traces, request, query, selection->selector(query).finalists());
+            const auto end = scored.begin() + static_cast<std::ptrdiff_t>(result.k);
+            std::partial_sort(scored.begin(), end, scored.end(), ranks_before);
+            for (std::size_t place = 0; place < result.k; ++place) {
+                const Scored& hit = scored[place];
+                const std::size_t i = query * result.k + place;
+                result.ids[i] = hit.id;
+                result.scores[i] = hit.score;
+                result.similarities[i] = hit.similarity;
+                result.cosines[i] = hit.cosine;
+                result.vividness_bonus[i] = hit.vividness_bonus;
+                result.recency_bonus[i] = hit.recency_bonus;
+            }
         }
-    }
+    });
     return result;
 }
 

@@ -22,6 +22,10 @@ namespace flashbulb {
 struct SelectionPlan {
     SelectionPlan(const VectorView& store, const TraceTable& table, const SearchRequest& wanted);
 
+    /// Where to cut the rows for several threads: 0, the ends of ranges with about the same work
+    /// each, rows. One range if it is not worth more.
+    [[nodiscard]] std::vector<std::size_t> cuts() const;
+
     const VectorView& vectors;
     const TraceTable& traces;
     const SearchRequest& request;
@@ -51,6 +55,10 @@ public:
     /// Looks at the rows [begin, end).
     void scan(std::size_t begin, std::size_t end);
     void merge(const Selection& other);
+
+    /// What a pass over all rows keeps, by several threads where that pays: the rows that can be
+    /// among the best are in it either way.
+    static std::unique_ptr<Selection> of_all_rows(const SelectionPlan& plan);
 
     [[nodiscard]] FinalistSelector& selector(std::size_t query) { return selectors_[query]; }
     /// Rows that passed the filter.

@@ -17,6 +17,7 @@
 
 #include "flashbulb/search.hpp"
 #include "flashbulb/simd_level.hpp"
+#include "flashbulb/thread_pool.hpp"
 #include "flashbulb/traces.hpp"
 #include "flashbulb/views.hpp"
 
@@ -41,6 +42,18 @@ public:
 
 private:
     std::string before_;
+};
+
+/// Sets the number of threads, and puts it back.
+class ThreadsGuard {
+public:
+    explicit ThreadsGuard(std::size_t count) : before_(threads()) { set_threads(count); }
+    ~ThreadsGuard() { set_threads(before_); }
+    ThreadsGuard(const ThreadsGuard&) = delete;
+    ThreadsGuard& operator=(const ThreadsGuard&) = delete;
+
+private:
+    std::size_t before_;
 };
 
 /// Runs its tests at every level that this machine supports.

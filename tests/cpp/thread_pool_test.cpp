@@ -18,22 +18,13 @@
 #include <thread>
 #include <vector>
 
+#include "support.hpp"
+
 namespace flashbulb {
 namespace {
 
 using namespace std::chrono_literals;
-
-// Restores the number of threads.
-class ThreadsGuard {
-public:
-    explicit ThreadsGuard(std::size_t count) : before_(threads()) { set_threads(count); }
-    ~ThreadsGuard() { set_threads(before_); }
-    ThreadsGuard(const ThreadsGuard&) = delete;
-    ThreadsGuard& operator=(const ThreadsGuard&) = delete;
-
-private:
-    std::size_t before_;
-};
+using testing::ThreadsGuard;
 
 // Counts how often each part ran; not atomic, so that a part that ran twice at once is a race.
 std::vector<int> counts_of(std::size_t parts) {
@@ -245,6 +236,26 @@ TEST(ThreadPoolTest, SmallPassesStayWhole) {
     set_threads(100);
     EXPECT_EQ(parts_for(std::size_t{4} << 20U), 8U);  // no part of less than half a MB
     EXPECT_EQ(parts_for(std::size_t{1} << 40U), 400U);
+}
+
+TEST(ThreadPoolTest, RangesCoverEachNumberOnce) {
+    for (const std::size_t count : {1U, 2U, 3U, 8U}) {
+        const ThreadsGuard guard(count);
+        for (const std::size_t total : {0U, 1U, 255U, 256U, 257U, 4095U, 4096U, 100'000U}) {
+            std::vector<int> seen(total, 0);
+            std::atomic<std::size_t> ranges{0};
+            run_ranges(total, 1024, [&](std::size_t begin, std::size_t end) {
+                EXPECT_EQ(begin % 256, 0U);
+                EXPECT_TRUE(end % 256 == 0 || end == total);
+                EXPECT_LT(begin, end);
+                for (std::size_t i = begin; i < end; ++i) ++seen[i];
+                ++ranges;
+            });
+            EXPECT_EQ(seen, std::vector<int>(total, 1));
+            const bool split = count > 1 && total >= 4096;
+            EXPECT_EQ(ranges > 1, split) << total << " by " << count << " threads";
+        }
+    }
 }
 
 TEST(ThreadPoolTest, APartMayNotSetTheThreads) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <type_traits>
@@ -49,6 +50,18 @@ void run_parts(std::size_t parts, Task&& task) {
     detail::run_parts(
         parts, [](void* erased, std::size_t part) { (*static_cast<Plain*>(erased))(part); },
         const_cast<std::remove_const_t<Plain>*>(std::addressof(task)));
+}
+
+/// Calls `body(begin, end)` for consecutive ranges that together are [0, count), each a whole
+/// number of 256 but for the last, with several threads where a pass over `bytes_each` bytes for
+/// each of `count` is worth it.
+/// @throws as run_parts
+template <class Body>
+void run_ranges(std::size_t count, std::size_t bytes_each, Body&& body) {
+    const std::size_t parts = parts_for(count * bytes_each);
+    const std::size_t step = (count / parts / 256 + 1) * 256;
+    run_parts((count + step - 1) / step,
+              [&](std::size_t part) { body(part * step, std::min(count, (part + 1) * step)); });
 }
 
 }  // namespace flashbulb
