@@ -178,6 +178,16 @@ def test_removal_of_all(kind: str) -> None:
     assert engine.search(unit(3, DIM)[1], 1, now=NOW).ids.tolist() == [ids[1]]
 
 
+def test_a_graph_is_built_anew_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flashbulb.engine._COMPACT_AT", 10)
+    for kind, left in (("hnsw", COUNT), ("ivf", 0), ("flat", 0)):
+        index, engine, _ = attached(kind)
+        engine.remove(engine.ids)
+        assert index.ntotal == left, kind
+        engine.compact()
+        assert index.ntotal == 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_removed_row_is_overwritten_at_once(kind: str) -> None:
     index, engine, _ = attached(kind)

@@ -29,6 +29,8 @@ class Attached:
     Not synchronised; a view is valid until the next change.
     """
 
+    compacts_quickly = True
+
     def __init__(
         self, owner: Any, id_map: Any | None, index: Any, row_format: _core.RowFormat
     ) -> None:
@@ -259,6 +261,8 @@ class GraphRows(FlatRows):
     FAISS removes nothing from a graph: what is dropped stays in it, overwritten, until the graph is
     built anew.
     """
+
+    compacts_quickly = False
 
     def __init__(
         self, owner: Any, id_map: Any | None, index: Any, codes: Any, row_format: _core.RowFormat

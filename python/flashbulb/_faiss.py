@@ -135,6 +135,7 @@ class OwnRows:
     """Rows in FAISS indexes of ``SEGMENT_ROWS`` rows each; the last one grows."""
 
     ids: NDArray[np.int64] | None = None
+    compacts_quickly = True
 
     def __init__(self, dim: int, kind: StorageKind = "fp32") -> None:
         self.kind = kind

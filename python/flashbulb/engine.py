@@ -562,12 +562,17 @@ class Engine:
             self._rows.clear(rows)
             self._table.remove(rows)
             tombstones = len(self._table) - self._table.live
-            if tombstones >= _COMPACT_AT and tombstones * 2 >= len(self._table):
+            many = tombstones >= _COMPACT_AT and tombstones * 2 >= len(self._table)
+            if many and self._rows.storage.compacts_quickly:
                 self._compact()
             return len(rows)
 
     def compact(self) -> None:
-        """Gives the room of removed memories back. Ids do not change."""
+        """Gives the room of removed memories back. Ids do not change.
+
+        It happens by itself once half of the rows are removed ones, except in an attached
+        ``IndexHNSWFlat``, whose graph must be built anew (minutes for a million rows).
+        """
         with self._writing():
             self._compact()
 
