@@ -18,6 +18,7 @@ from flashbulb import Engine, Policy, _core
 from flashbulb._reference import (
     ReferenceEngine,
     ReferenceMoments,
+    decoded_codes,
     exp_of_negative,
     inner_products,
     moments_of,
@@ -56,6 +57,37 @@ def test_unknown_level_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="base"):
         _core.set_simd_level(name)
     assert _core.simd_level() == before
+
+
+# -- decoding ------------------------------------------------------------------------------------
+
+
+@examples(60)
+@given(seed=seeds, count=st.sampled_from(SIZES), dim=st.sampled_from(DIMS), data=st.data())
+def test_stored_rows_are_decoded(seed: int, count: int, dim: int, data: st.DataObject) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, size=(count, dim), dtype=np.uint8)
+    values = hnp.arrays(np.float32, dim, elements=st.floats(-(2.0**40), 2.0**40, width=32))
+    minimum, extent = data.draw(values), data.draw(values)
+    halves = rng.integers(0, 0x7C00, size=(count, dim), dtype=np.uint16)  # finite ones
+    halves |= rng.integers(0, 2, size=(count, dim), dtype=np.uint16) << np.uint16(15)
+    every = np.arange(count)
+    for stored, layout, expected in (
+        (
+            codes,
+            _core.RowFormat(dim, "uint8", minimum, extent),
+            decoded_codes(codes, minimum, extent),
+        ),
+        (halves, _core.RowFormat(dim, "float16"), halves.view(np.float16).astype(np.float32)),
+    ):
+        segments = [(stored.ctypes.data, 0, count)] if count else []
+        view = _core.VectorView(segments, layout)
+        backwards = _core.VectorView.scattered(
+            [(stored.ctypes.data, count, 0)], every[::-1].copy(), layout
+        )
+        for _ in each_level():
+            np.testing.assert_array_equal(view.read(every), expected)
+            np.testing.assert_array_equal(backwards.read(every), expected[::-1])
 
 
 # -- inner products ------------------------------------------------------------------------------

@@ -54,6 +54,15 @@ def inner_products(query: NDArray[np.float32], rows: NDArray[np.float32]) -> Flo
     return _sum_of_lanes(lanes)
 
 
+def decoded_codes(
+    codes: NDArray[np.uint8], minimum: NDArray[np.float32], extent: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Rows of 8-bit codes (n, dim) as FAISS's QT_8bit means them, each step in float32."""
+    share = (codes.astype(np.float32) + np.float32(0.5)) / np.float32(255.0)
+    rows: NDArray[np.float32] = minimum + share * extent
+    return rows
+
+
 def squared_distance(vector: NDArray[np.float32], centroid: Floats) -> float:
     """Squared L2 distance, summed like :func:`inner_products`."""
     lanes = np.zeros(8)
