@@ -17,7 +17,6 @@ BlockFilter::BlockFilter(const TraceTable& traces, const Filter& filter, std::si
     : traces_(traces),
       columns_(traces.columns()),
       filter_(filter),
-      bloom_(tag_bloom(filter.tags)),
       has_window_(std::isfinite(filter.since) || std::isfinite(filter.until)),
       exempt_(filter.time_exempt, begin),
       allowed_(filter.allowed ? *filter.allowed : no_rows_, begin) {
@@ -51,12 +50,7 @@ std::size_t BlockFilter::operator()(std::size_t begin, std::size_t count, std::u
                        [&](std::size_t row, std::size_t) { named[row - begin] = 1; });
         for (std::size_t i = 0; i < count; ++i) mask[i] &= named[i];
     }
-    if (!filter_.tags.empty()) {
-        kernels.filter_blooms(columns_.tag_bloom + begin, count, bloom_, mask);
-        for (std::size_t i = 0; i < count; ++i) {
-            if (mask[i] != 0 && !traces_.has_tags(begin + i, filter_.tags)) mask[i] = 0;
-        }
-    }
+    if (!filter_.tags.empty()) traces_.filter_tags(begin, count, filter_.tags, mask);
     return static_cast<std::size_t>(std::count(mask, mask + count, std::uint8_t{1}));
 }
 

@@ -54,7 +54,6 @@ private:
     const TraceTable& traces_;
     TraceTable::Columns columns_;
     const Filter& filter_;
-    std::uint64_t bloom_;
     bool has_window_;
     std::uint8_t care_ = TraceTable::dead;
     std::uint8_t want_ = 0;

@@ -17,7 +17,7 @@ namespace flashbulb {
                                                            double vividness_weight,
                                                            double recency_weight) noexcept {
     return {policy.decay_law == DecayLaw::asymptotic, now, vividness_weight, recency_weight,
-            policy.recency_days * 86400.0};
+            1.0 / (policy.recency_days * 86400.0)};
 }
 
 }  // namespace flashbulb

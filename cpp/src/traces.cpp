@@ -1,7 +1,9 @@
 #include "flashbulb/traces.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -62,6 +64,26 @@ std::uint8_t flags_of(const Trace& trace) noexcept {
     if (trace.status == TaskStatus::completed) flags |= TraceTable::completed;
     if (trace.pinned) flags |= TraceTable::pinned;
     return static_cast<std::uint8_t>(flags);
+}
+
+// Rows of one call of a kernel, so that what it writes stays in the first cache level.
+constexpr std::size_t block_rows = 256;
+
+// Calls action(i) for every i with mask[i] != 0; eight zeros are passed over at once.
+template <class Action>
+void for_each_set(const std::uint8_t* mask, std::size_t count, Action&& action) {
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        std::uint64_t eight = 0;
+        std::memcpy(&eight, mask + i, sizeof eight);
+        if (eight == 0) continue;
+        for (std::size_t each = i; each < i + 8; ++each) {
+            if (mask[each] != 0) action(each);
+        }
+    }
+    for (; i < count; ++i) {
+        if (mask[i] != 0) action(i);
+    }
 }
 
 template <class T>
@@ -322,8 +344,20 @@ void TraceTable::remove(std::size_t row) noexcept {
 }
 
 void TraceTable::materialize_decay(double now) {
-    const std::vector<double> current = all_vividness(now);
-    for (std::size_t row = 0; row < rows(); ++row) anchor(row, current[row], now);
+    // By blocks that stay in the first cache level; the anchors are read and written once.
+    const auto parameters = law_parameters(policy_, now, 0.0, 0.0);
+    const auto laws = law_columns(columns());
+    std::array<double, block_rows> current{};
+    for (std::size_t begin = 0; begin < rows(); begin += block_rows) {
+        const std::size_t count = std::min(block_rows, rows() - begin);
+        active_kernels().vividness(laws, begin, count, parameters, current.data());
+        double* const vividness = vividness_.data() + begin;
+        double* const time = vividness_time_.data() + begin;
+        for (std::size_t i = 0; i < count; ++i) {
+            vividness[i] = current[i];
+            time[i] = std::max(time[i], now);
+        }
+    }
     bounds_.reset();
 }
 
@@ -366,14 +400,23 @@ bool TraceTable::has_tags(std::size_t row, std::span<const TagId> wanted) const 
     });
 }
 
+void TraceTable::filter_tags(std::size_t begin, std::size_t count, std::span<const TagId> wanted,
+                             std::uint8_t* mask) const {
+    active_kernels().filter_blooms(tag_bloom_.data() + begin, count, flashbulb::tag_bloom(wanted),
+                                   mask);
+    for_each_set(mask, count, [&](std::size_t i) {
+        mask[i] = static_cast<std::uint8_t>(has_tags(begin + i, wanted));
+    });
+}
+
 std::vector<std::size_t> TraceTable::rows_with_tags(std::span<const TagId> wanted) const {
-    std::vector<std::uint8_t> mask(rows());
-    const auto& kernels = active_kernels();
-    kernels.filter_flags(flags_.data(), rows(), dead, 0, mask.data());
-    kernels.filter_blooms(tag_bloom_.data(), rows(), flashbulb::tag_bloom(wanted), mask.data());
+    std::array<std::uint8_t, block_rows> mask{};
     std::vector<std::size_t> result;
-    for (std::size_t row = 0; row < rows(); ++row) {
-        if (mask[row] != 0 && has_tags(row, wanted)) result.push_back(row);
+    for (std::size_t begin = 0; begin < rows(); begin += block_rows) {
+        const std::size_t count = std::min(block_rows, rows() - begin);
+        active_kernels().filter_flags(flags_.data() + begin, count, dead, 0, mask.data());
+        filter_tags(begin, count, wanted, mask.data());
+        for_each_set(mask.data(), count, [&](std::size_t i) { result.push_back(begin + i); });
     }
     return result;
 }

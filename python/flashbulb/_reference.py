@@ -233,7 +233,7 @@ class ReferenceEngine:
         latest = np.fmax(s["created"], s["last_access"])
         age = np.maximum(now - latest, 0.0)
         return vivid, recency_weight * exp_of_negative(
-            -age / (policy.recency_days * SECONDS_PER_DAY)
+            -age * (1.0 / (policy.recency_days * SECONDS_PER_DAY))
         )
 
     def passes(

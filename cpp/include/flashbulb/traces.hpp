@@ -112,6 +112,11 @@ public:
     /// Whether the row has all of these tags; the Bloom word has been looked at or not.
     [[nodiscard]] bool has_tags(std::size_t row, std::span<const TagId> wanted) const noexcept;
 
+    /// For rows from `begin`: mask[i] becomes 0 if row begin + i lacks one of these tags. The Bloom
+    /// words reject most rows, the exact sets decide on those left whose mask is not 0.
+    void filter_tags(std::size_t begin, std::size_t count, std::span<const TagId> wanted,
+                     std::uint8_t* mask) const;
+
     // Flags of a row, for the filters of a search.
     static constexpr std::uint8_t dead = 1;       ///< removed
     static constexpr std::uint8_t task = 2;       ///< open or completed

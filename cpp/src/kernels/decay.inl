@@ -35,12 +35,12 @@ static void bonus_loop(const LawColumns& c, std::size_t begin, std::size_t count
     const double now = p.now;
     const double vividness_weight = p.vividness_weight;
     const double recency_weight = p.recency_weight;
-    const double recency_seconds = p.recency_seconds;
+    const double recency_rate = p.recency_rate;
     for (std::size_t i = 0; i < count; ++i) {
         const double v = decayed<Asymptotic>(anchor[i], time[i], rate[i], floor[i], now);
         vividness_bonus[i] = vividness_weight * effective(v, shift[i], floor[i]) * salience[i];
         recency_bonus[i] =
-            recency_weight * exp_of_negative(-age_seconds(now, recency_time[i]) / recency_seconds);
+            recency_weight * exp_of_negative(-age_seconds(now, recency_time[i]) * recency_rate);
     }
 }
 
@@ -98,7 +98,7 @@ static void bonus_bounds_loop(const LawColumns& c, std::size_t begin, std::size_
     const double* __restrict salience = c.bonus_salience + begin;
     const double* __restrict recency_time = c.recency_time + begin;
     const double now = p.now;
-    const double recency_rate = 1.0 / p.recency_seconds;
+    const double recency_rate = p.recency_rate;
     for (std::size_t i = 0; i < count; ++i) {
         const double factor = exp_bound(-rate[i] * age_seconds(now, time[i]));
         const double v = Asymptotic ? smaller(floor[i] + (anchor[i] - floor[i]) * factor, anchor[i])

@@ -15,7 +15,7 @@ struct LawParameters {
     double now;
     double vividness_weight;
     double recency_weight;
-    double recency_seconds;
+    double recency_rate;  ///< per second: 1 / (recency_days * 86400), rounded
 };
 
 /// Columns that decay and bonus read, one value a row.
