@@ -202,6 +202,30 @@ def test_bonus_and_ramps(seed: int, count: int, policy: Policy, days: float) -> 
             np.testing.assert_array_equal(values, getattr(expected, name), err_msg=name)
 
 
+@examples(60)
+@given(seeds, st.sampled_from(SIZES), policies(), st.floats(-20.0, 4000.0))
+def test_bonus_of_all_rows(seed: int, count: int, policy: Policy, days: float) -> None:
+    engine = made_engine(seed, count, 2, policy)
+    now = NOW + DAY * days
+    expected = ReferenceEngine(engine.state()).bonus(now, 0.3, 0.1)
+    for _ in each_level():
+        found = np.full(count, np.nan), np.full(count, np.nan)
+        engine._table.all_bonuses(now, 0.3, 0.1, *found)
+        for own, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(own, other)
+
+
+def test_bonus_of_all_rows_needs_an_array_of_every_row_to_write_to() -> None:
+    engine = made_engine(1, 16, 2, Policy())
+    good, short, narrow = np.zeros(16), np.zeros(15), np.zeros(16, np.float32)
+    fixed = np.zeros(16)
+    fixed.flags.writeable = False
+    for bad, error in ((short, ValueError), (fixed, ValueError), (narrow, TypeError)):
+        with pytest.raises(error):
+            engine._table.all_bonuses(NOW, 0.3, 0.1, good, bad)
+    assert not good.any()
+
+
 @pytest.mark.parametrize("law", ["clamp", "asymptotic"])
 @examples(30)
 @given(seed=seeds, steps=st.lists(st.floats(0.0, 300.0), min_size=1, max_size=60))

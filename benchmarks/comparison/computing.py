@@ -153,9 +153,6 @@ def decay(settings: Settings, row: str, count: int) -> Iterator[Finding]:
 
 def bonus(settings: Settings, row: str, count: int) -> Iterator[Finding]:
     """Both bonus terms of every row at a moment, in float64."""
-    if not hasattr(_core.TraceTable, "bonus"):
-        yield Finding(row, "not in this version: TraceTable has no bonus()")
-        return
     engine, columns = _traces_only(settings, count)
     rows = len(columns["ids"])
     policy = settings.policy
@@ -187,7 +184,7 @@ def bonus(settings: Settings, row: str, count: int) -> Iterator[Finding]:
         np.multiply(recent, weights[1], out=recent)
 
     def ours(turn: int) -> None:
-        engine._table.bonus(NOW + turn, *weights, own_vivid, own_recent)
+        engine._table.all_bonuses(NOW + turn, *weights, own_vivid, own_recent)
 
     ours(0)
     numpy_in_place(0)

@@ -78,9 +78,6 @@ def lines_of(
 
 
 def print_finding(finding: Finding, console: Console) -> None:
-    if not finding.lines:
-        console.print(f"{finding.row}: {finding.title}\n")
-        return
     recalls = any(line.quality for line in finding.lines)
     table = Table(title=f"{finding.row}: {finding.title}", title_justify="left")
     table.add_column("contender", no_wrap=True)

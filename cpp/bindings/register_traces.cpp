@@ -122,6 +122,17 @@ py::array_t<double> vividness(const TraceTable& table, const py::object& rows_ob
     return to_array(std::move(values));
 }
 
+void all_bonuses(const TraceTable& table, double now, double vividness_weight,
+                 double recency_weight, const py::object& vividness_object,
+                 const py::object& recency_object) {
+    auto vividness = require_column<double>(vividness_object, "vividness", table.rows());
+    auto recency = require_column<double>(recency_object, "recency", table.rows());
+    const std::span<double> vividness_out(vividness.mutable_data(), table.rows());
+    const std::span<double> recency_out(recency.mutable_data(), table.rows());
+    const py::gil_scoped_release released;
+    table.all_bonuses(now, vividness_weight, recency_weight, vividness_out, recency_out);
+}
+
 std::vector<std::vector<TagId>> tags_of(const TraceTable& table, const py::object& rows_object) {
     std::vector<std::vector<TagId>> result;
     for (const std::size_t row : require_rows(rows_object, "rows", table.rows())) {
@@ -164,6 +175,9 @@ void register_traces(py::module_& module) {
                 return to_array(std::move(values));
             },
             py::arg("now"))
+        .def("all_bonuses", &all_bonuses, py::arg("now"), py::arg("vividness_weight"),
+             py::arg("recency_weight"), py::arg("vividness"), py::arg("recency"),
+             "Writes what vividness and recency add to every row's score, before any ramp.")
         .def("touch",
              for_rows_at([](TraceTable& t, std::size_t row, double now) { t.touch(row, now); }),
              py::arg("rows"), py::arg("now"))

@@ -280,6 +280,18 @@ std::vector<double> TraceTable::all_vividness(double now) const {
     return result;
 }
 
+void TraceTable::all_bonuses(double now, double vividness_weight, double recency_weight,
+                             std::span<double> vividness, std::span<double> recency) const {
+    if (vividness.size() != rows() || recency.size() != rows()) {
+        throw std::invalid_argument("expected two arrays of " + std::to_string(rows()) +
+                                    " values, got " + std::to_string(vividness.size()) + " and " +
+                                    std::to_string(recency.size()));
+    }
+    active_kernels().bonus(law_columns(columns()), 0, rows(),
+                           law_parameters(policy_, now, vividness_weight, recency_weight),
+                           vividness.data(), recency.data());
+}
+
 // The anchor never moves back in time: a call with an earlier `now` must not age it twice.
 void TraceTable::anchor(std::size_t row, double vividness, double now) noexcept {
     vividness_[row] = vividness;

@@ -74,6 +74,11 @@ public:
     [[nodiscard]] double vividness(std::size_t row, double now, bool effective) const noexcept;
     /// Vividness of every row at `now`, tombstones included.
     [[nodiscard]] std::vector<double> all_vividness(double now) const;
+    /// What vividness and recency add to the score of every row at `now`, before any ramp.
+    /// @param vividness,recency rows() values each, written here
+    /// @throws std::invalid_argument if one of them has another length
+    void all_bonuses(double now, double vividness_weight, double recency_weight,
+                     std::span<double> vividness, std::span<double> recency) const;
 
     /// Bounds of the bonus of every row from some moment at or before `now` on, made at the first
     /// call and again when what decay takes since then exceeds a thousandth. Valid until the next
