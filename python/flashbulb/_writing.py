@@ -72,7 +72,7 @@ def store_drafts(
     unit vectors are what the database keeps. If anything fails, the rows leave the engine again;
     their ids are not used a second time.
     """
-    batch = _Batch(store, space)
+    batch = _Batch(store, space, vectors)
     first = store.next_id
     committed = False
     try:
@@ -108,11 +108,12 @@ class _Waiting(NamedTuple):
 class _Batch:
     """What a transaction adds to a namespace, and what follows from it once it is committed."""
 
-    def __init__(self, store: Store, space: Space) -> None:
+    def __init__(self, store: Store, space: Space, vectors: NDArray[np.float32]) -> None:
         self._store = store
         self._space = space
         self._database = store.database
         self._detector = None if space.detector is None else space.detector.copy()
+        self._ahead = None if self._detector is None else self._detector.look_ahead(vectors)
         self._number = space.number
         self._pins = set(space.surprise_pins)
         self._refused = space.refused_pins
@@ -127,15 +128,16 @@ class _Batch:
         digest = draft.digest()
         repeated = self._database.same_digest(self._number, digest, _COMPLETED)
         surprise, by_surprise, salience = None, False, arousal.score
-        if detector is not None:
+        if detector is not None and self._ahead is not None:
+            seen = self._ahead.next()
             keys = [_tag_key(tag) for tag in draft.tags]
             self._tags.update(keys)
-            surprise = detector.score(vector, keys, draft.now)
+            surprise = detector.judge(seen, keys, draft.now)
             by_surprise = detector.is_flashbulb(surprise)
             if by_surprise:
                 surprise = surprise._replace(importance=1.0)
             salience = max(salience, detector.salience(surprise))
-            detector.update(vector, keys, draft.now)
+            detector.take(seen, keys, draft.now)
         if repeated:
             self._database.add_occurrence(repeated[0], self._number, draft.now, draft.metadata)
             return repeated[0]
@@ -168,8 +170,8 @@ class _Batch:
         self._waiting.append(
             _Waiting(id, vector, salience, draft.urgency, draft.tags, pinned, draft.now)
         )
-        if detector is not None and detector.mode == "neighbours":
-            self._enter_engine()  # where the next one looks for its neighbours
+        if self._ahead is not None:
+            self._ahead.enter(id)  # where the next one looks for its neighbours
         return id
 
     def _enter_engine(self) -> None:

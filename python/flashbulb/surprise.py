@@ -6,7 +6,7 @@ import json
 import math
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from flashbulb import _core
 from flashbulb._check import check_count, check_tags
 from flashbulb._columns import to_unit_rows
+from flashbulb._lookahead import CentroidLookahead, Lookahead, NeighbourLookahead, Seen
 from flashbulb._time import Time, to_seconds
 from flashbulb.engine import Engine
 from flashbulb.policy import Policy
@@ -118,44 +119,67 @@ class SurpriseDetector:
         DimensionMismatch
             If it has another number of dimensions than the ones before.
         """
+        return self.judge(self._seen(self._unit(vector)), tags, now)
+
+    def update(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> None:
+        """Takes an event into the statistics."""
+        unit = self._unit(vector)
+        self._update(unit, self._seen(unit), tags, now)
+
+    def observe(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> Surprise:
+        """Scores an event, then takes it into the statistics."""
+        unit = self._unit(vector)
+        seen = self._seen(unit)
+        surprise = self.judge(seen, tags, now)
+        self._update(unit, seen, tags, now)
+        return surprise
+
+    def look_ahead(self, vectors: ArrayLike) -> Lookahead:
+        """Look up the events of a batch in one pass over what was seen.
+
+        Each ``next()`` of the result is to be judged and taken before the next, and told which
+        memory it became. In mode ``centroid`` the vectors count as taken at once: look ahead from
+        a :meth:`copy`, and drop it if the batch fails.
+
+        Parameters
+        ----------
+        vectors : (n, dim) array of floats
+            Normalised to unit length here.
+        """
+        rows = to_unit_rows(vectors, self._dim, "vectors")
+        if self.mode == "centroid":
+            centroid = self._centroid_for(rows) if len(rows) else _core.Centroid(rows.shape[1])
+            return CentroidLookahead(centroid, rows)
+        if self._engine is None or self._own_engine:
+            raise ValueError("looking ahead for neighbours needs the engine of the memories")
+        nearest = self.policy.surprise_neighbours
+        return NeighbourLookahead(self._engine, rows, nearest, np.reshape(vectors, rows.shape))
+
+    def judge(self, seen: Seen, tags: Sequence[str], now: Time) -> Surprise:
+        """Surprise of an event that was looked up; changes nothing."""
         moment = to_seconds(now, "now")
-        distance = self._distance(self._unit(vector))
         raw_z = (
             0.0
-            if distance is None
-            else standard_score(distance, self._moments, self.policy.surprise_relative_sd_floor)
+            if seen.distance is None
+            else standard_score(
+                seen.distance, self._moments, self.policy.surprise_relative_sd_floor
+            )
         )
         temporal = self._temporal_novelty(check_tags(tags), moment)
         importance = (
             self.policy.importance_surprise_weight * _sigmoid(raw_z)
             + self.policy.importance_novelty_weight * temporal
         )
-        return Surprise(raw_z, raw_z, distance or 0.0, temporal, min(importance, 1.0))
+        return Surprise(raw_z, raw_z, seen.distance or 0.0, temporal, min(importance, 1.0))
 
-    def update(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> None:
-        """Takes an event into the statistics."""
+    def take(self, seen: Seen, tags: Sequence[str], now: Time) -> None:
+        """Takes an event that was looked up ahead into the statistics."""
         moment = to_seconds(now, "now")
         names = check_tags(tags)
-        vector = self._unit(vector)
-        distance = self._distance(vector)
-        if distance is not None:
-            self._moments.update(distance)
-        if self.mode == "centroid":
-            if self._centroid is None:
-                self._centroid = _core.Centroid(len(vector))
-            self._centroid.update(vector)
-        elif self._engine is None or self._own_engine:
-            if self._engine is None:
-                self._engine, self._own_engine = Engine(len(vector), policy=self.policy), True
-            self._engine.add(vector, now=moment)
+        if seen.distance is not None:
+            self._moments.update(seen.distance)
         for tag in names:
             self.last_seen[tag] = max(moment, self.last_seen.get(tag, -math.inf))
-
-    def observe(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> Surprise:
-        """Scores an event, then takes it into the statistics."""
-        surprise = self.score(vector, tags, now)
-        self.update(vector, tags, now)
-        return surprise
 
     def is_flashbulb(self, surprise: Surprise) -> bool:
         """Whether it lies beyond the threshold of a stream that has enough samples."""
@@ -245,26 +269,39 @@ class SurpriseDetector:
     def _has_enough(self) -> bool:
         return self._moments.count >= self.policy.surprise_min_samples
 
+    @property
+    def _dim(self) -> int | None:
+        known = self._engine if self.mode == "neighbours" else self._centroid
+        return None if known is None else known.dim
+
     def _unit(self, vector: ArrayLike) -> NDArray[np.float32]:
         if np.ndim(vector) != 1:
             raise ValueError(f"vector must have one dimension, got shape {np.shape(vector)}")
-        known = self._engine if self.mode == "neighbours" else self._centroid
-        rows = to_unit_rows(vector, None if known is None else known.dim, "vector")
-        return cast("NDArray[np.float32]", rows[0])
+        return to_unit_rows(vector, self._dim, "vector")
 
-    def _distance(self, vector: NDArray[np.float32]) -> float | None:
-        """Distance to what was seen before; None if that is nothing."""
+    def _centroid_for(self, rows: NDArray[np.float32]) -> _core.Centroid:
+        if self._centroid is None:
+            self._centroid = _core.Centroid(rows.shape[1])
+        return self._centroid
+
+    def _seen(self, row: NDArray[np.float32]) -> Seen:
+        """A (1, dim) row against what was seen before."""
+        if self.mode == "neighbours":
+            if self._engine is None:
+                return Seen(None)
+            return NeighbourLookahead(self._engine, row, self.policy.surprise_neighbours).next()
+        if self._centroid is None or self._centroid.count == 0:
+            return Seen(None)
+        return Seen(self._centroid.distance(row[0]))
+
+    def _update(self, row: NDArray[np.float32], seen: Seen, tags: Sequence[str], now: Time) -> None:
+        self.take(seen, tags, now)
         if self.mode == "centroid":
-            if self._centroid is None or self._centroid.count == 0:
-                return None
-            return self._centroid.distance(vector)
-        nearest = self.policy.surprise_neighbours
-        if self._engine is None or not len(self._engine):
-            return None
-        found = self._engine.search(
-            vector, nearest, now=0.0, vividness_weight=0.0, recency_weight=0.0
-        )
-        return float(_distances(vector, self._engine.vectors(found.ids)).mean())
+            self._centroid_for(row).update(row)
+        elif self._engine is None or self._own_engine:
+            if self._engine is None:
+                self._engine, self._own_engine = Engine(row.shape[1], policy=self.policy), True
+            self._engine.add(row, now=now)
 
     def _temporal_novelty(self, tags: tuple[str, ...], now: float) -> float:
         if not tags:
@@ -301,13 +338,6 @@ def _centroid_of(count: int, dim: int, values: NDArray[np.float64]) -> _core.Cen
 def _check_samples(count: int) -> None:
     if check_count(count, "count") > _MOST_SAMPLES:
         raise ValueError(f"count must be at most {_MOST_SAMPLES}, got {count}")
-
-
-def _distances(vector: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    # Not as sqrt(2 - 2 cos): the last bits of float32 norms would make 3e-4 out of 0.
-    difference = rows.astype(np.float64) - vector
-    distances: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
-    return distances
 
 
 def _sigmoid(z: float) -> float:
