@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import faiss
 import numpy as np
 import pytest
 
 from flashbulb import Engine, MemoryNotFound, _core
 from flashbulb._columns import to_unit_rows
 from flashbulb._reference import inner_products
+from indexes import made
 from strategies import NOW, segments_of
 
 DIM = 24
@@ -54,10 +54,10 @@ def run_together(*tasks: Callable[[], None]) -> None:
         raise errors[0]
 
 
-@pytest.mark.parametrize("kind", ["own", "attached"])
+@pytest.mark.parametrize("kind", ["own", "flat", "ivf", "map2 hnsw"])
 def test_searches_beside_adds_and_removals_are_consistent(kind: str) -> None:
     with segments_of(50):
-        engine = Engine(faiss.IndexFlatIP(DIM) if kind == "attached" else DIM)
+        engine = Engine(DIM if kind == "own" else made(kind, DIM))
         live: set[int] = set()  # changed only after the engine was
         gone: set[int] = set()
         stop = threading.Event()
