@@ -4,6 +4,9 @@
 #include <cpuid.h>
 #endif
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -83,6 +86,16 @@ bool ask_for_tiles() {
 bool ask_for_tiles() { return false; }
 #endif
 
+#ifdef FLASHBULB_WITH_LEVEL_dotprod
+bool has_dotprod() {
+#if defined(__linux__)
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+    return true;  // Apple's processors have had them since the first Macs with one
+#endif
+}
+#endif
+
 // Lowest first. A level that was not compiled in is absent.
 constexpr Level levels[] = {
     {SimdLevel::base, "base", [] { return true; }, kernels::table_base},
@@ -102,9 +115,13 @@ constexpr Level levels[] = {
 #ifdef FLASHBULB_WITH_LEVEL_v4_amx
     {SimdLevel::v4_amx, "v4_amx", [] { return has_v4_vnni() && has_amx(); }, kernels::table_v4_amx},
 #endif
+#ifdef FLASHBULB_WITH_LEVEL_dotprod
+    {SimdLevel::dotprod, "dotprod", has_dotprod, kernels::table_dotprod},
+#endif
 };
 
-constexpr std::string_view all_names[] = {"base", "v3", "v3_vnni", "v4", "v4_vnni", "v4_amx"};
+constexpr std::string_view all_names[] = {"base",    "v3",     "v3_vnni", "v4",
+                                          "v4_vnni", "v4_amx", "dotprod"};
 
 std::string supported_names() {
     std::string names;

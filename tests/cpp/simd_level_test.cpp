@@ -26,6 +26,9 @@ const kernels::KernelTable& table_of(const std::string& name) {
 #ifdef FLASHBULB_WITH_LEVEL_v4_vnni
     if (name == "v4_vnni") return kernels::table_v4_vnni();
 #endif
+#ifdef FLASHBULB_WITH_LEVEL_dotprod
+    if (name == "dotprod") return kernels::table_dotprod();
+#endif
 #ifdef FLASHBULB_WITH_LEVEL_v4_amx
     if (name == "v4_amx") return kernels::table_v4_amx();
 #endif
@@ -61,7 +64,8 @@ TEST(SimdLevelTest, LevelsAreDifferentCode) {
     const auto query = testing::unit_rows(random, 1, dim);
     std::vector<std::vector<float>> results;
     for (const std::string& name : level_names()) {
-        if (name.find('_') != name.npos) continue;  // adds floats as the level it refines
+        // These add floats as the level they refine.
+        if (name.find('_') != name.npos || name == "dotprod") continue;
         std::vector<float> out(count);
         table_of(name).select_inner_products(query.data(), rows.data(), count, dim, out.data());
         for (const auto& other : results) EXPECT_NE(out, other) << name;
@@ -89,7 +93,7 @@ TEST(SimdLevelTest, RefusesUnknownNamesAndKeepsTheLevel) {
 
 TEST(SimdLevelTest, RefusesKnownLevelsThatThisMachineLacks) {
     const auto names = level_names();
-    for (const char* name : {"v3", "v3_vnni", "v4", "v4_vnni", "v4_amx"}) {
+    for (const char* name : {"v3", "v3_vnni", "v4", "v4_vnni", "v4_amx", "dotprod"}) {
         if (std::count(names.begin(), names.end(), name) > 0) continue;
         try {
             set_simd_level(name);

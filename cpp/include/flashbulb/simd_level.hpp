@@ -14,6 +14,7 @@ enum class SimdLevel {
     v4,       ///< AVX-512 F, BW, DQ, VL
     v4_vnni,  ///< v4 and AVX-512 VNNI
     v4_amx,   ///< v4_vnni and AMX int8 tiles, for batches of queries
+    dotprod,  ///< arm64 with the dot products of Armv8.2
 };
 
 [[nodiscard]] std::string_view to_string(SimdLevel level) noexcept;

@@ -214,5 +214,6 @@ const KernelTable& table_v3_vnni() noexcept;
 const KernelTable& table_v4() noexcept;
 const KernelTable& table_v4_vnni() noexcept;
 const KernelTable& table_v4_amx() noexcept;
+const KernelTable& table_dotprod() noexcept;
 
 }  // namespace flashbulb::kernels
