@@ -289,8 +289,10 @@ static inline CodeSums add_products(CodeSums sums, Codes unsigned_codes, Codes d
 #if defined(__ARM_FEATURE_DOTPROD)
     return vdotq_s32(sums, codes, signed_digits);
 #else
-    const int16x8_t first = vmull_s8(vget_low_s8(codes), vget_low_s8(signed_digits));
-    return vpadalq_s16(sums, vmlal_high_s8(first, codes, signed_digits));
+    // Pairs of pairs, so that a sum holds four neighbours.
+    const int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(codes), vget_low_s8(signed_digits)));
+    const int32x4_t high = vpaddlq_s16(vmull_high_s8(codes, signed_digits));
+    return vaddq_s32(sums, vpaddq_s32(low, high));
 #endif
 }
 static inline CodeSums sixteen_times_plus(CodeSums a, CodeSums b) noexcept {
