@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -10,18 +11,22 @@
 #include "coded_queries.hpp"
 #include "dispatch.hpp"
 #include "flashbulb/search.hpp"
+#include "flashbulb/thread_pool.hpp"
 
 namespace flashbulb {
 
 namespace {
 
+// So many queries are compared with a block in the time that it takes to read it.
+constexpr std::size_t queries_a_read = 8;
+
 constexpr std::size_t block_rows = BatchProducts::most_rows;
 
-// Calls candidate(row) for rows, ascending, among which are all whose cosine to one of the queries
-// is above the threshold.
+// Calls candidate(row) for rows in [begin, end), ascending, among which are all whose cosine to one
+// of the queries is above the threshold.
 template <class Candidate>
 void scan_vectors(const VectorView& vectors, const std::vector<float>& queries, double threshold,
-                  Candidate&& candidate) {
+                  std::size_t begin, std::size_t end, Candidate&& candidate) {
     const auto& kernels = active_kernels();
     const std::size_t dim = vectors.dim();
     const double norm = vectors.norm_bound();
@@ -29,9 +34,8 @@ void scan_vectors(const VectorView& vectors, const std::vector<float>& queries, 
         threshold - (static_cast<double>(dim) + 8.0) * 0x1p-24 * norm * norm - 1e-9;
     std::vector<float> fetched(vectors.direct() ? 0 : block_rows * dim);
     std::array<float, block_rows> cosines{};
-    for (std::size_t begin = 0; begin < vectors.rows();) {
-        const std::size_t count =
-            std::min({block_rows, vectors.rows() - begin, vectors.run(begin)});
+    while (begin < end) {
+        const std::size_t count = std::min({block_rows, end - begin, vectors.run(begin)});
         const float* rows = vectors.fetch(begin, count, fetched.data());
         std::array<float, block_rows> largest;
         largest.fill(-std::numeric_limits<float>::infinity());
@@ -49,7 +53,7 @@ void scan_vectors(const VectorView& vectors, const std::vector<float>& queries, 
 
 template <class Candidate>
 void scan_sketch(const Sketch& sketch, double norm, const std::vector<float>& queries,
-                 double threshold, Candidate&& candidate) {
+                 double threshold, std::size_t begin, std::size_t end, Candidate&& candidate) {
     const auto& kernels = active_kernels();
     constexpr std::size_t lanes = CodedQueries::lanes;
     const std::size_t query_count = queries.size() / sketch.dim();
@@ -72,9 +76,9 @@ void scan_sketch(const Sketch& sketch, double norm, const std::vector<float>& qu
         batch.set_lane(group, query, 1.0, static_cast<float>(cut));
     }
     std::array<float, block_rows> base{};
-    for (std::size_t begin = 0; begin < sketch.rows();) {
+    while (begin < end) {
         const Sketch::Run run = sketch.run(begin);
-        const std::size_t count = std::min(block_rows, run.count);
+        const std::size_t count = std::min({block_rows, run.count, end - begin});
         batch.unpack(run, 0, count, 0);
         batch.start(count);
         for (std::size_t i = 0; i < count; ++i) {
@@ -128,21 +132,33 @@ std::vector<RelatedRow> related_rows(const VectorView& vectors, const TraceTable
         std::copy_n(vectors.fetch(own[i], fetched.data()), dim, queries.data() + i * dim);
     }
     std::vector<RelatedRow> result;
-    const auto look = [&](std::size_t row) {
-        if (!traces.is_live(row) || std::binary_search(own.begin(), own.end(), row)) return;
-        const float* values = vectors.fetch(row, fetched.data());
-        double cosine = -std::numeric_limits<double>::infinity();
-        for (std::size_t i = 0; i < own.size(); ++i) {
-            cosine = std::max(cosine, kernels.inner_product(values, queries.data() + i * dim, dim));
-        }
-        if (cosine > threshold) result.push_back({row, cosine});
-    };
     if (own.empty()) return result;
-    if (sketch != nullptr) {
-        scan_sketch(*sketch, vectors.norm_bound(), queries, threshold, look);
-    } else {
-        scan_vectors(vectors, queries, threshold, look);
-    }
+    std::mutex putting_together;
+    const std::size_t row_bytes = sketch != nullptr ? sketch->stride() : dim * sizeof(float);
+    const std::size_t reads = 1 + own.size() / queries_a_read;
+    run_ranges(vectors.rows(), row_bytes * reads, [&](std::size_t begin, std::size_t end) {
+        std::vector<RelatedRow> found;
+        std::vector<float> scratch(fetched.size());
+        const auto look = [&](std::size_t row) {
+            if (!traces.is_live(row) || std::binary_search(own.begin(), own.end(), row)) return;
+            const float* values = vectors.fetch(row, scratch.data());
+            double cosine = -std::numeric_limits<double>::infinity();
+            for (std::size_t i = 0; i < own.size(); ++i) {
+                cosine =
+                    std::max(cosine, kernels.inner_product(values, queries.data() + i * dim, dim));
+            }
+            if (cosine > threshold) found.push_back({row, cosine});
+        };
+        if (sketch != nullptr) {
+            scan_sketch(*sketch, vectors.norm_bound(), queries, threshold, begin, end, look);
+        } else {
+            scan_vectors(vectors, queries, threshold, begin, end, look);
+        }
+        const std::lock_guard guard(putting_together);
+        result.insert(result.end(), found.begin(), found.end());
+    });
+    std::sort(result.begin(), result.end(),
+              [](const RelatedRow& a, const RelatedRow& b) { return a.row < b.row; });
     return result;
 }
 

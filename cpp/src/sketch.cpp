@@ -12,12 +12,17 @@
 #include <string>
 
 #include "dispatch.hpp"
+#include "flashbulb/thread_pool.hpp"
 
 namespace flashbulb {
 
 namespace {
 constexpr std::size_t alignment = 64;
 constexpr std::size_t smallest_capacity = 256;
+
+// To code a row takes as long as to read so many.
+constexpr std::size_t coding = 4;
+
 constexpr std::size_t huge_page = std::size_t{2} << 20U;
 
 // A scan of many gigabytes a second spends much of its time on the translation of addresses: large
@@ -125,7 +130,12 @@ void Sketch::extend(const VectorView& vectors) {
         reserve(chunks_[number], begin % chunk_rows, end - number * chunk_rows);
         begin = end;
     }
-    for (; rows_ < vectors.rows(); ++rows_) encode(vectors, rows_);
+    const std::size_t known = rows_;
+    const std::size_t row_bytes = coding * dim_ * sizeof(float);
+    run_ranges(vectors.rows() - known, row_bytes, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t row = known + begin; row < known + end; ++row) encode(vectors, row);
+    });
+    rows_ = vectors.rows();
 }
 
 void Sketch::update(const VectorView& vectors, std::size_t row) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "dispatch.hpp"
+#include "flashbulb/thread_pool.hpp"
 #include "parameters.hpp"
 
 namespace flashbulb {
@@ -21,6 +22,9 @@ constexpr double seconds_per_day = 86400.0;
 // Bounds of the bonus may be so much too large, as a share, before they are made anew. With the
 // default constants that takes a quarter of an hour.
 constexpr double looseness = 1e-3;
+
+// What a law reads of a row.
+constexpr std::size_t law_bytes = 7 * sizeof(double);
 
 [[noreturn]] void refuse(std::size_t row, const char* what, double got) {
     throw std::invalid_argument("row " + std::to_string(row) + ": " + what + ", got " +
@@ -218,7 +222,8 @@ std::shared_ptr<const BonusBounds> TraceTable::bonus_bounds(double now) const {
     return bounds_.get(now, patience, [this](BonusBounds& bounds) {
         bounds.vividness.resize(rows());
         bounds.recency.resize(rows());
-        bound(0, rows(), bounds);
+        run_ranges(rows(), law_bytes,
+                   [&](std::size_t begin, std::size_t end) { bound(begin, end - begin, bounds); });
     });
 }
 
@@ -275,8 +280,11 @@ double TraceTable::vividness(std::size_t row, double now, bool with_task) const 
 
 std::vector<double> TraceTable::all_vividness(double now) const {
     std::vector<double> result(rows());
-    active_kernels().vividness(law_columns(columns()), 0, rows(),
-                               law_parameters(policy_, now, 0.0, 0.0), result.data());
+    const auto& kernels = active_kernels();
+    const auto laws = law_parameters(policy_, now, 0.0, 0.0);
+    run_ranges(rows(), law_bytes, [&](std::size_t begin, std::size_t end) {
+        kernels.vividness(law_columns(columns()), begin, end - begin, laws, result.data() + begin);
+    });
     return result;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -6,6 +7,7 @@
 #include <utility>
 
 #include "dispatch.hpp"
+#include "flashbulb/thread_pool.hpp"
 #include "flashbulb/views.hpp"
 
 namespace flashbulb {
@@ -63,6 +65,21 @@ void decode(const RowFormat& format, const std::byte* stored, const float* offse
     if (offset != nullptr) {
         for (std::size_t i = 0; i < format.dim; ++i) out[i] += offset[i];
     }
+}
+
+// The first place in [0, count) that `find(begin, end)` gives for one of several ranges; it gives
+// `end` if there is none. `count` if all do.
+template <class Find>
+std::size_t first_found(std::size_t count, std::size_t bytes_each, Find&& find) {
+    std::atomic<std::size_t> first{count};
+    run_ranges(count, bytes_each, [&](std::size_t begin, std::size_t end) {
+        const std::size_t found = find(begin, end);
+        if (found == end) return;
+        std::size_t before = first;
+        while (found < before && !first.compare_exchange_weak(before, found)) {
+        }
+    });
+    return first;
 }
 
 }  // namespace
@@ -178,25 +195,31 @@ void VectorView::keep(std::span<const std::size_t> kept) const {
 
 std::size_t normalize_rows(const float* rows, std::size_t count, std::size_t dim, float* out) {
     const auto& kernels = active_kernels();
-    for (std::size_t row = 0; row < count; ++row) {
-        const float* source = rows + row * dim;
-        // The largest finite float32 squared, times any dim, is far inside float64.
-        const double norm = std::sqrt(kernels.inner_product(source, source, dim));
-        if (!(norm > 0.0) || !std::isfinite(norm)) return row;
-        kernels.divide(source, norm, dim, out + row * dim);
-    }
-    return count;
+    const auto first_bad = [&](std::size_t begin, std::size_t end) {
+        for (std::size_t row = begin; row < end; ++row) {
+            const float* source = rows + row * dim;
+            // The largest finite float32 squared, times any dim, is far inside float64.
+            const double norm = std::sqrt(kernels.inner_product(source, source, dim));
+            if (!(norm > 0.0) || !std::isfinite(norm)) return row;
+            kernels.divide(source, norm, dim, out + row * dim);
+        }
+        return end;
+    };
+    return first_found(count, 2 * dim * sizeof(float), first_bad);
 }
 
 std::size_t first_row_not_unit(const VectorView& view, double tolerance) {
     const auto& kernels = active_kernels();
-    std::vector<float> scratch(view.dim());
-    for (std::size_t row = 0; row < view.rows(); ++row) {
-        const float* values = view.fetch(row, scratch.data());
-        const double norm = std::sqrt(kernels.inner_product(values, values, view.dim()));
-        if (!(std::abs(norm - 1.0) <= tolerance)) return row;
-    }
-    return view.rows();
+    const auto first_bad = [&](std::size_t begin, std::size_t end) {
+        std::vector<float> scratch(view.dim());
+        for (std::size_t row = begin; row < end; ++row) {
+            const float* values = view.fetch(row, scratch.data());
+            const double norm = std::sqrt(kernels.inner_product(values, values, view.dim()));
+            if (!(std::abs(norm - 1.0) <= tolerance)) return row;
+        }
+        return end;
+    };
+    return first_found(view.rows(), view.format().row_bytes(), first_bad);
 }
 
 double inner_product(const float* a, const float* b, std::size_t dim) {

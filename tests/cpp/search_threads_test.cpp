@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "flashbulb/thread_pool.hpp"
 #include "selection.hpp"
@@ -33,18 +34,17 @@ SearchRequest request_for(const std::vector<float>& queries, const Sketch* sketc
     return request;
 }
 
-// Many traces are the same: what counts is where the rows are cut.
+// The traces repeat: what counts is where the rows are cut. Equal rows lie at both sides of a cut.
 Store large_store(Random& random, std::size_t rows) {
     Store store(dim, Policy{});
     store.rows = testing::unit_rows(random, rows, dim);
     std::vector<Trace> traces;
     for (std::size_t row = 0; row < rows; ++row) {
-        traces.push_back(testing::random_trace(random, static_cast<std::int64_t>(row), 1.7e9));
-        if (row % 5 == 4) {  // equal rows, also at both sides of a cut
-            const std::size_t twin = row - 1 - below(random, 4);
-            std::copy_n(store.rows.data() + twin * dim, dim, store.rows.data() + row * dim);
-            traces[row] = traces[twin];
-            traces[row].id = static_cast<std::int64_t>(row);
+        traces.push_back(row < 500 ? testing::random_trace(random, 0, start_of_time)
+                                   : traces[row - 500]);
+        traces[row].id = static_cast<std::int64_t>(row);
+        if (row >= 500 && row % 5 == 4) {
+            std::copy_n(store.rows.data() + (row - 500) * dim, dim, store.rows.data() + row * dim);
         }
     }
     store.traces.append(traces, {});
@@ -63,13 +63,17 @@ void expect_same_for_any_number_of_threads(const VectorView& view, const TraceTa
     }
 }
 
-// From these sizes on one query is split: 4 MB of rows, or of the high plane of a sketch.
-constexpr std::size_t split_rows = ((std::size_t{4} << 20U) + 4 * dim - 1) / (4 * dim);
-constexpr std::size_t split_sketch_rows = (std::size_t{4} << 20U) / 64;
+// From these sizes on the scans of three queries are split: 4 MB of rows, or of planes of a sketch.
+constexpr std::size_t query_count = 3;
+constexpr std::size_t split_bytes = std::size_t{4} << 20U;
+constexpr std::size_t rows_for(std::size_t row_bytes) {
+    return (split_bytes + query_count * row_bytes - 1) / (query_count * row_bytes);
+}
+constexpr std::size_t split_rows = rows_for(4 * dim);
 
 TEST(SearchThreadsTest, AScanIsSplitFromTheSizeOnThatPays) {
     Random random(1);
-    const auto query = testing::unit_rows(random, 1, dim);
+    const auto query = testing::unit_rows(random, query_count, dim);
     const SearchRequest request = request_for(query, nullptr);
     Store smaller = large_store(random, split_rows - 1);
     Store store = large_store(random, split_rows);
@@ -97,9 +101,9 @@ TEST(SearchThreadsTest, AScanIsSplitFromTheSizeOnThatPays) {
 
 TEST(SearchThreadsTest, ScansOfRowsAroundTheSplit) {
     Random random(2);
-    for (const std::size_t rows : {split_rows - 1, split_rows, split_rows + 1, 2 * split_rows}) {
+    for (const std::size_t rows : {split_rows - 1, split_rows, split_rows + 257}) {
         Store store = large_store(random, rows);
-        const auto query = testing::unit_rows(random, 1, dim);
+        const auto query = testing::unit_rows(random, query_count, dim);
         expect_same_for_any_number_of_threads(store.view({1000, rows / 2}), store.traces,
                                               request_for(query, nullptr));
     }
@@ -107,16 +111,22 @@ TEST(SearchThreadsTest, ScansOfRowsAroundTheSplit) {
 
 TEST(SearchThreadsTest, ScansOfSketchesAroundTheSplit) {
     Random random(3);
-    for (const std::size_t rows : {split_sketch_rows - 1, split_sketch_rows, split_sketch_rows + 1,
-                                   split_sketch_rows + 300}) {
-        Store store = large_store(random, rows);
-        const VectorView view = store.view();
-        Sketch sketch(dim);
-        sketch.extend(view);
-        const auto query = testing::unit_rows(random, 1, dim);
-        SearchRequest request = request_for(query, &sketch);
-        for (const SearchPath path : {SearchPath::int4, SearchPath::int8}) {
+    for (const auto& [path, planes] : {std::pair(SearchPath::int4, std::size_t{1}),
+                                       std::pair(SearchPath::int8, std::size_t{2})}) {
+        const std::size_t split = rows_for(64 * planes);
+        for (const std::size_t rows : {split - 1, split, split + 257}) {
+            Store store = large_store(random, rows);
+            const VectorView view = store.view();
+            Sketch sketch(dim);
+            sketch.extend(view);
+            const auto query = testing::unit_rows(random, query_count, dim);
+            SearchRequest request = request_for(query, &sketch);
             request.path = path;
+            {
+                const ThreadsGuard guard(2);
+                EXPECT_EQ(SelectionPlan(view, store.traces, request).cuts().size() > 2,
+                          rows >= split);
+            }
             expect_same_for_any_number_of_threads(view, store.traces, request);
         }
     }
@@ -124,7 +134,7 @@ TEST(SearchThreadsTest, ScansOfSketchesAroundTheSplit) {
 
 TEST(SearchThreadsTest, BatchesFiltersListsAndAddends) {
     Random random(4);
-    Store store = large_store(random, 40'000);
+    Store store = large_store(random, 15'000);
     const VectorView view = store.view();
     Sketch sketch(dim);
     sketch.extend(view);
@@ -140,14 +150,14 @@ TEST(SearchThreadsTest, BatchesFiltersListsAndAddends) {
             request.k = 100;
             expect_same_for_any_number_of_threads(view, store.traces, request);
             for (std::size_t query = 0; query < queries; ++query) {
-                request.addends.push_back({{query, 20'000, 39'999}, {0.5, -0.25, 0.7}});
+                request.addends.push_back({{query, 7'000, 14'999}, {0.5, -0.25, 0.7}});
             }
             request.filter.since = start_of_time - 200.0 * testing::day;
-            request.filter.time_exempt = {0, 1, 20'000, 30'000};
+            request.filter.time_exempt = {0, 1, 7'000, 9'000};
             expect_same_for_any_number_of_threads(view, store.traces, request);
             request.filter.allowed = half;
             expect_same_for_any_number_of_threads(view, store.traces, request);
-            request.filter.allowed = std::vector<std::size_t>{7, 39'998};
+            request.filter.allowed = std::vector<std::size_t>{7, 14'998};
             request.k = 5;
             expect_same_for_any_number_of_threads(view, store.traces, request);
         }
@@ -158,8 +168,8 @@ TEST(SearchThreadsTest, BatchesFiltersListsAndAddends) {
 TEST(SearchThreadsTest, TheBestOfOneRangeAreTheBestOfAll) {
     Random random(5);
     Store store = large_store(random, 2 * split_rows);
-    const auto query = testing::unit_rows(random, 1, dim);
-    for (std::size_t row = 50'000; row < 50'040; ++row) {
+    const auto query = testing::unit_rows(random, query_count, dim);
+    for (std::size_t row = 20'000; row < 20'040; ++row) {
         std::copy_n(query.data(), dim, store.rows.data() + row * dim);
     }
     SearchRequest request = request_for(query, nullptr);
@@ -167,9 +177,10 @@ TEST(SearchThreadsTest, TheBestOfOneRangeAreTheBestOfAll) {
     request.recency_weight = 0.0;
     expect_same_for_any_number_of_threads(store.view(), store.traces, request);
     const ThreadsGuard guard(3);
-    for (const std::int64_t id : search(store.view(), store.traces, request).ids) {
-        EXPECT_GE(id, 50'000);
-        EXPECT_LT(id, 50'040);
+    const SearchResult result = search(store.view(), store.traces, request);
+    for (std::size_t place = 0; place < request.k; ++place) {  // of the first query
+        EXPECT_GE(result.ids[place], 20'000);
+        EXPECT_LT(result.ids[place], 20'040);
     }
     request.k = 2 * split_rows;
     EXPECT_EQ(search(store.view(), store.traces, request).k, store.traces.live());
@@ -180,7 +191,7 @@ TEST(SearchThreadsTest, SearchesBesideEachOther) {
     Random random(6);
     Store store = large_store(random, 2 * split_rows);
     const VectorView view = store.view();
-    const auto query = testing::unit_rows(random, 1, dim);
+    const auto query = testing::unit_rows(random, query_count, dim);
     const SearchRequest request = request_for(query, nullptr);
     const ThreadsGuard guard(3);
     const SearchResult expected = search(view, store.traces, request);

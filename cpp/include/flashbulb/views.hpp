@@ -126,7 +126,7 @@ private:
 
 /// Scales rows to unit L2 norm: out = row / ||row||, the norm in float64.
 /// @return the number of the first row that is not finite or has norm 0, or `count` if all are
-///         good; rows from that one on are not written.
+///         good. That one is not written; those after it may be.
 [[nodiscard]] std::size_t normalize_rows(const float* rows, std::size_t count, std::size_t dim,
                                          float* out);
 
