@@ -113,7 +113,7 @@ def main() -> int:
         data=options.data,
         vivid=options.vivid,
         policy=Policy.published() if options.published else Policy(),
-        engine={"path": options.path, "storage": options.storage},
+        engine={"path": options.path, "storage": options.storage, "approximate": False},
         peers=options.peers,
         cache=options.cache,
         threads=options.threads,

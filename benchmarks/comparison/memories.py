@@ -161,7 +161,7 @@ def _as_searched(queries: Vectors) -> Floats:
 def supported(kind: type, options: dict[str, Any]) -> dict[str, Any]:
     """The options, if ``kind`` takes them. What it lacks may only have the value it implies."""
     known = inspect.signature(kind).parameters
-    implied = {"storage": "fp32"}
+    implied = {"storage": "fp32", "approximate": False}
     for name, value in options.items():
         if name not in known and value != implied.get(name):
             raise SystemExit(f"this version of {kind.__name__} has no {name}={value!r}")
