@@ -38,7 +38,6 @@ __all__ = [
 Ids = NDArray[np.int64]
 
 FETCH = (100, 1000)
-_LIST_BYTES = 64_000_000
 
 
 @dataclass
