@@ -261,8 +261,8 @@ def forgetting(settings: Settings, row: str, count: int, target: float) -> Itera
 
 
 def _traces_only(settings: Settings, count: int) -> tuple[Engine, dict[str, NDArray[Any]]]:
-    """Memories with vectors of one dimension: only their traces matter."""
-    dataset = make("isotropic", settings.rows or count, 1, None)
+    """Memories with vectors of two dimensions: only their traces matter."""
+    dataset = make("isotropic", settings.rows or count, 2, None)
     memories = Memories(dataset, settings.vivid[0], settings.policy, {})
     return memories.engine, memories.columns
 
