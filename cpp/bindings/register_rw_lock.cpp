@@ -1,6 +1,7 @@
 #include <pybind11/pybind11.h>
 
 #include "flashbulb/rw_lock.hpp"
+#include "gil.hpp"
 #include "registers.hpp"
 
 namespace flashbulb::bindings {
@@ -10,23 +11,33 @@ namespace py = pybind11;
 namespace {
 
 // `with lock.shared():` and `with lock.exclusive():`. The interpreter lock is given up while
-// waiting: whoever holds this lock may need it to go on.
+// waiting, since whoever holds this lock may need it to go on; Ctrl-C ends the wait.
 struct SharedGuard {
     RwLock* lock;
-    void enter() const { lock->lock_shared(); }
+    [[nodiscard]] bool enter(const RwLock::Stop& stop) const { return lock->lock_shared(stop); }
     void exit() const { lock->unlock_shared(); }
 };
 
 struct ExclusiveGuard {
     RwLock* lock;
-    void enter() const { lock->lock(); }
+    [[nodiscard]] bool enter(const RwLock::Stop& stop) const { return lock->lock(stop); }
     void exit() const { lock->unlock(); }
 };
 
 template <class Guard>
+void enter(const Guard& guard) {
+    bool inside = false;
+    {
+        GilReleased released;
+        inside = guard.enter([&released] { return released.interrupted(); });
+    }
+    if (!inside) throw py::error_already_set();
+}
+
+template <class Guard>
 void register_guard(py::module_& module, const char* name) {
     py::class_<Guard>(module, name)
-        .def("__enter__", &Guard::enter, py::call_guard<py::gil_scoped_release>())
+        .def("__enter__", &enter<Guard>)
         .def("__exit__", [](const Guard& guard, const py::args&) { guard.exit(); });
 }
 

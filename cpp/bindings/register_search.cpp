@@ -6,6 +6,7 @@
 #include "arrays.hpp"
 #include "flashbulb/search.hpp"
 #include "flashbulb/suppression.hpp"
+#include "gil.hpp"
 #include "registers.hpp"
 
 namespace flashbulb::bindings {
@@ -69,7 +70,7 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
     }
     SearchResult result;
     {
-        const py::gil_scoped_release released;
+        const GilReleased released;
         result = search(view, traces, request);
     }
     const std::vector<py::ssize_t> shape = {queries.shape(0), static_cast<py::ssize_t>(result.k)};
@@ -90,7 +91,7 @@ py::array_t<std::int64_t> suppress_rows(const VectorView& view, TraceTable& trac
     if (!related_object.is_none()) given = related;
     std::vector<std::size_t> moved;
     {
-        const py::gil_scoped_release released;
+        const GilReleased released;
         moved = suppress(view, traces, accessed, given, now, sketch);
     }
     return rows_to_array(moved);
@@ -103,7 +104,7 @@ void register_search(py::module_& module) {
         .def(py::init<std::size_t>(), py::arg("dim"))
         .def("__len__", &Sketch::rows)
         .def_property_readonly("row_bytes", &Sketch::row_bytes)
-        .def("extend", &Sketch::extend, py::arg("view"), py::call_guard<py::gil_scoped_release>())
+        .def("extend", &Sketch::extend, py::arg("view"), py::call_guard<GilReleased>())
         .def(
             "update",
             [](Sketch& sketch, const VectorView& view, const py::object& rows) {

@@ -1,4 +1,5 @@
 #include "flashbulb/thread_pool.hpp"
+#include "gil.hpp"
 #include "registers.hpp"
 
 namespace flashbulb::bindings {
@@ -9,7 +10,7 @@ void register_threads(pybind11::module_& module) {
     module.def("threads", &threads, "Threads that one call may use, the caller's own included.");
     // It may wait for a part of another caller.
     module.def("set_threads", &set_threads, pybind11::arg("count"),
-               pybind11::call_guard<pybind11::gil_scoped_release>(),
+               pybind11::call_guard<GilReleased>(),
                "Sets threads() for the whole process; 0: the available processors.");
 }
 

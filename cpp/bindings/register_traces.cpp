@@ -4,6 +4,7 @@
 
 #include "arrays.hpp"
 #include "flashbulb/traces.hpp"
+#include "gil.hpp"
 #include "registers.hpp"
 
 namespace flashbulb::bindings {
@@ -129,7 +130,7 @@ void all_bonuses(const TraceTable& table, double now, double vividness_weight,
     auto recency = require_column<double>(recency_object, "recency", table.rows());
     const std::span<double> vividness_out(vividness.mutable_data(), table.rows());
     const std::span<double> recency_out(recency.mutable_data(), table.rows());
-    const py::gil_scoped_release released;
+    const GilReleased released;
     table.all_bonuses(now, vividness_weight, recency_weight, vividness_out, recency_out);
 }
 
@@ -169,7 +170,7 @@ void register_traces(py::module_& module) {
             [](const TraceTable& table, double now) {
                 std::vector<double> values;
                 {
-                    const py::gil_scoped_release released;
+                    const GilReleased released;
                     values = table.all_vividness(now);
                 }
                 return to_array(std::move(values));
@@ -193,7 +194,7 @@ void register_traces(py::module_& module) {
         .def("remove", for_rows([](TraceTable& t, std::size_t row) { t.remove(row); }),
              py::arg("rows"))
         .def("materialize_decay", &TraceTable::materialize_decay, py::arg("now"),
-             py::call_guard<py::gil_scoped_release>())
+             py::call_guard<GilReleased>())
         .def("set_policy", &TraceTable::set_policy, py::arg("policy"))
         .def("compact", [](TraceTable& table) { return rows_to_array(table.compact()); })
         .def(

@@ -7,6 +7,7 @@
 
 #include "arrays.hpp"
 #include "flashbulb/views.hpp"
+#include "gil.hpp"
 #include "registers.hpp"
 
 namespace flashbulb::bindings {
@@ -85,7 +86,7 @@ py::tuple normalize(const py::object& object) {
     const float* source = rows.data();
     std::size_t good = 0;
     {
-        const py::gil_scoped_release released;
+        const GilReleased released;
         good = normalize_rows(source, count, dim, out.data());
     }
     return py::make_tuple(to_array(std::move(out), {rows.shape(0), rows.shape(1)}), good);
@@ -134,7 +135,7 @@ void register_vectors(py::module_& module) {
         .def(
             "first_row_not_unit",
             [](const VectorView& view) {
-                const py::gil_scoped_release released;
+                const GilReleased released;
                 return first_row_not_unit(view, norm_tolerance(view.format().encoding));
             },
             "The first row whose norm is not 1 within the tolerance of the format; len(view) if "

@@ -2,6 +2,7 @@
 
 #include "arrays.hpp"
 #include "flashbulb/welford.hpp"
+#include "gil.hpp"
 #include "registers.hpp"
 
 namespace flashbulb::bindings {
@@ -58,7 +59,7 @@ void register_welford(py::module_& module) {
                 const auto rows = rows_of(centroid, object);
                 const auto count = static_cast<std::size_t>(rows.shape(0));
                 const float* data = rows.data();
-                const py::gil_scoped_release released;
+                const GilReleased released;
                 centroid.update(data, count);
             },
             py::arg("rows"), "One vector (dim,) or several (n, dim), one after the other.")
@@ -70,7 +71,7 @@ void register_welford(py::module_& module) {
                 std::vector<double> distances(count);
                 {
                     const float* data = rows.data();
-                    const py::gil_scoped_release released;
+                    const GilReleased released;
                     centroid.update(data, count, distances.data());
                 }
                 return to_array(std::move(distances));

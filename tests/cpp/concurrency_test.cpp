@@ -125,5 +125,56 @@ TEST(ConcurrencyTest, TheLevelMayChangeWhileOthersSearch) {
     switcher.join();
 }
 
+// Each search is split among threads of the pool, which the writer's changes must reach too.
+TEST(ConcurrencyTest, SplitSearchesBesideAWriter) {
+    constexpr std::size_t rows = 12'000;
+    constexpr std::size_t query_count = 4;
+    Random random(4);
+    testing::Store store(dim, Policy{});
+    store.rows = testing::unit_rows(random, rows, dim);
+    std::vector<Trace> given;
+    for (std::size_t row = 0; row < rows; ++row) {
+        given.push_back(
+            testing::random_trace(random, static_cast<std::int64_t>(row), start_of_time));
+    }
+    store.traces.append(given, {});
+    const auto queries = testing::unit_rows(random, query_count, dim);
+    const testing::ThreadsGuard guard(3);
+    RwLock lock;
+    std::atomic<bool> done{false};
+    std::atomic<int> wrong{0};
+    std::atomic<int> searches{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 2; ++i) {
+        readers.emplace_back([&] {
+            SearchRequest request = request_for(queries);
+            request.query_count = query_count;
+            while (!done) {
+                const std::shared_lock shared(lock);
+                const SearchResult result = search(store.view(), store.traces, request);
+                for (const std::int64_t id : result.ids) {
+                    if (!store.traces.find(id)) ++wrong;
+                }
+                if (result.k != request.k) ++wrong;
+                ++searches;
+            }
+        });
+    }
+    for (int round = 0; round < 40 || searches < 20; ++round) {
+        const std::scoped_lock alone(lock);
+        const double now = start_of_time + round * 60.0;
+        for (int i = 0; i < 20; ++i) {
+            const std::size_t row = testing::below(random, store.traces.rows());
+            store.traces.touch(row, now);
+            store.traces.pin(testing::below(random, store.traces.rows()), now);
+            store.rows[row * dim] = -store.rows[row * dim];
+            store.traces.remove(testing::below(random, store.traces.rows()));
+        }
+    }
+    done = true;
+    for (auto& reader : readers) reader.join();
+    EXPECT_EQ(wrong, 0);
+}
+
 }  // namespace
 }  // namespace flashbulb

@@ -152,5 +152,90 @@ TEST(RwLockTest, ReadersThatWaitedGoBeforeTheNextWriter) {
     EXPECT_EQ(order, "rrrw");
 }
 
+TEST(RwLockTest, AWaitMayBeGivenUp) {
+    RwLock lock;
+    std::atomic<int> asked{0};
+    const auto third_time = [&] { return ++asked >= 3; };
+    lock.lock();
+    EXPECT_FALSE(lock.lock(third_time));
+    EXPECT_EQ(asked, 3);
+    asked = 0;
+    EXPECT_FALSE(lock.lock_shared(third_time));
+    EXPECT_EQ(asked, 3);
+    lock.unlock();
+    // Nobody was counted who is not there.
+    EXPECT_TRUE(lock.lock(third_time));
+    lock.unlock();
+    EXPECT_TRUE(lock.lock_shared(third_time));
+    EXPECT_FALSE(lock.lock([] { return true; }));
+    EXPECT_TRUE(lock.lock_shared(third_time));
+    lock.unlock_shared();
+    lock.unlock_shared();
+    EXPECT_EQ(asked, 3);
+}
+
+TEST(RwLockTest, AWriterThatGivesUpLetsTheReadersInThatItHeldBack) {
+    RwLock lock;
+    lock.lock_shared();
+    std::atomic<bool> stop{false};
+    std::thread writer([&] { EXPECT_FALSE(lock.lock([&] { return stop.load(); })); });
+    let_others_wait();
+    std::thread reader([&] { const std::shared_lock guard(lock); });
+    let_others_wait();
+    stop = true;
+    writer.join();
+    reader.join();  // while the first reader is still inside
+    lock.unlock_shared();
+    const std::scoped_lock guard(lock);
+}
+
+TEST(RwLockTest, AWriterThatGivesUpLeavesTheTurnToTheNext) {
+    RwLock lock;
+    lock.lock();
+    std::atomic<bool> stop{false};
+    std::thread first([&] { EXPECT_FALSE(lock.lock([&] { return stop.load(); })); });
+    std::thread second([&] { const std::scoped_lock guard(lock); });
+    std::thread reader([&] { EXPECT_FALSE(lock.lock_shared([&] { return stop.load(); })); });
+    let_others_wait();
+    stop = true;
+    first.join();
+    reader.join();
+    lock.unlock();
+    second.join();
+}
+
+// Whoever gives up is in nobody's way, whenever that happens.
+TEST(RwLockTest, GivingUpAtAnyMomentLosesNoTurn) {
+    RwLock lock;
+    std::atomic<int> inside{0};
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&, i] {
+            for (int round = 0; round < 15; ++round) {
+                // Hold the lock for about as long as the others are patient.
+                if (lock.lock([&] { return (round + i) % 2 == 0; })) {
+                    if (++inside != 1) ++wrong;
+                    std::this_thread::sleep_for(35ms);
+                    --inside;
+                    lock.unlock();
+                }
+            }
+        });
+        threads.emplace_back([&, i] {
+            for (int round = 0; round < 15; ++round) {
+                if (lock.lock_shared([&] { return (round + i) % 3 == 0; })) {
+                    if (inside != 0) ++wrong;
+                    std::this_thread::sleep_for(10ms);
+                    lock.unlock_shared();
+                }
+            }
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+    const std::scoped_lock guard(lock);
+}
+
 }  // namespace
 }  // namespace flashbulb

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
 namespace flashbulb {
@@ -17,7 +18,16 @@ public:
     void lock();           ///< Waits until nobody reads or writes, then writes.
     void unlock();         ///< @pre the caller writes
 
+    /// Asked about ten times a second by a thread that waits, which gives up when the answer is
+    /// true. It may wait for other threads, and must not throw.
+    using Stop = std::function<bool()>;
+    [[nodiscard]] bool lock_shared(const Stop& stop);  ///< @return whether the caller reads
+    [[nodiscard]] bool lock(const Stop& stop);         ///< @return whether the caller writes
+
 private:
+    void admit_readers();
+    void wake_a_writer();
+
     std::mutex mutex_;
     std::condition_variable readers_turn_;
     std::condition_variable writers_turn_;
@@ -25,7 +35,7 @@ private:
     std::uint64_t waiting_readers_ = 0;  // for the end of the next writer
     std::uint64_t waiting_writers_ = 0;
     std::uint64_t admitted_readers_ = 0;  // waited, and may enter before the next writer
-    std::uint64_t turn_ = 0;              // writers that have left
+    std::uint64_t turn_ = 0;              // how often waiting readers were admitted
     bool writer_ = false;                 // inside
 };
 
