@@ -45,6 +45,7 @@ struct Job {
     std::atomic<std::size_t> next{0};
     // Under the crew's mutex:
     std::size_t helpers = 0;  // other threads that are at it
+    std::size_t visited = 0;  // when the last one came, by the crew's count
     std::exception_ptr error;
     std::condition_variable helpers_gone;
 };
@@ -209,10 +210,7 @@ private:
         std::unique_lock guard(mutex_);
         while (!worker->leaving) {
             if (!jobs_.empty()) {
-                help(**std::min_element(
-                         jobs_.begin(), jobs_.end(),
-                         [](const Job* a, const Job* b) { return a->helpers < b->helpers; }),
-                     guard);
+                help(**std::min_element(jobs_.begin(), jobs_.end(), needs_help_more), guard);
                 continue;
             }
             worker->summoned = false;
@@ -224,10 +222,15 @@ private:
         }
     }
 
+    static bool needs_help_more(const Job* a, const Job* b) {
+        return a->helpers != b->helpers ? a->helpers < b->helpers : a->visited < b->visited;
+    }
+
     // Until no part is left or another caller may need help, or fewer threads are wanted.
     void help(Job& job, std::unique_lock<std::mutex>& guard) {
         const std::size_t limit_before = limit();
         ++job.helpers;
+        job.visited = ++visits_;
         guard.unlock();
         bool more = true;
         do {
@@ -264,6 +267,7 @@ private:
     std::mutex mutex_;
     std::vector<Job*> jobs_;  // with parts that nobody has begun
     std::atomic<std::size_t> job_count_{0};
+    std::size_t visits_ = 0;
     std::vector<std::shared_ptr<Worker>> workers_;
     std::vector<std::shared_ptr<Worker>> sleepers_;
     std::atomic<std::size_t> limit_;
@@ -377,7 +381,7 @@ std::size_t parts_for(std::size_t bytes) {
 void detail::run_parts(std::size_t parts, void (*call)(void*, std::size_t), void* task) {
     if (parts > 1 && !inside_part) {
         if (Crew& crew = own_crew(); crew.limit() > 1) {
-            Job job{call, task, parts, {}, 0, nullptr, {}};
+            Job job{call, task, parts, {}, 0, 0, nullptr, {}};
             return crew.run(job);
         }
     }

@@ -168,22 +168,28 @@ TEST(ThreadPoolTest, ManyCallersShareTheThreads) {
     EXPECT_EQ(wrong, 0);
 }
 
-// A caller whose parts never end by themselves must not keep every thread from the next one.
+// The one helper of a caller with endless parts comes to the next caller too.
 TEST(ThreadPoolTest, AThreadMovesOnToACallerWithoutHelp) {
     const ThreadsGuard guard(2);
-    std::atomic<bool> helped{false};
+    std::atomic<bool> first_helped{false};
+    std::atomic<int> second_helped{0};
+    constexpr int wanted = 10;
     std::thread first([&] {
-        run_parts(100'000, [&](std::size_t) {
-            if (!helped) std::this_thread::sleep_for(1ms);
+        run_parts(1'000'000, [&, caller = std::this_thread::get_id()](std::size_t) {
+            if (std::this_thread::get_id() != caller) first_helped = true;
+            if (second_helped < wanted) std::this_thread::sleep_for(1ms);
         });
     });
-    run_parts(2, [&, caller = std::this_thread::get_id()](std::size_t) {
-        if (std::this_thread::get_id() != caller) helped = true;
-        // The caller waits in its part: the other one can only be the helper's.
-        while (!helped) std::this_thread::sleep_for(1ms);
-    });
+    while (!first_helped) std::this_thread::sleep_for(1ms);
+    for (int round = 0; round < wanted; ++round) {
+        run_parts(2, [&, caller = std::this_thread::get_id()](std::size_t) {
+            if (std::this_thread::get_id() != caller) ++second_helped;
+            // The caller waits in its part: the other one can only be the helper's.
+            while (second_helped <= round) std::this_thread::sleep_for(1ms);
+        });
+    }
+    EXPECT_EQ(second_helped, wanted);
     first.join();
-    EXPECT_TRUE(helped);
 }
 
 TEST(ThreadPoolTest, TheNumberOfThreadsMayChange) {
