@@ -91,7 +91,7 @@ void for_each_set(const std::uint8_t* mask, std::size_t count, Action&& action) 
 }
 
 template <class T>
-void keep(std::vector<T>& column, const std::vector<std::size_t>& kept) {
+void keep(Column<T>& column, const std::vector<std::size_t>& kept) {
     for (std::size_t target = 0; target < kept.size(); ++target) {
         column[target] = column[kept[target]];
     }
@@ -391,8 +391,8 @@ void TraceTable::set_policy(const Policy& policy) {
 std::vector<std::size_t> TraceTable::compact() {
     std::vector<std::size_t> kept = live_rows();
     bounds_.reset();
-    std::vector<TagId> pool;
-    std::vector<std::size_t> ends;
+    Column<TagId> pool;
+    Column<std::size_t> ends;
     ends.reserve(kept.size());
     for (const std::size_t row : kept) {
         const auto row_tags = tags(row);

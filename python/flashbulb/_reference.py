@@ -72,19 +72,34 @@ def squared_distance(vector: NDArray[np.float32], centroid: Floats) -> float:
     return float(_sum_of_lanes(lanes))
 
 
+_EXP_POLYNOMIAL = (
+    2.5100375832561234e-08,
+    2.7620075879983367e-07,
+    2.7557268480310024e-06,
+    2.4801521322368692e-05,
+    0.00019841269863040545,
+    0.0013888888917196719,
+    0.008333333333330065,
+    0.041666666666624164,
+    0.16666666666666669,
+    0.5000000000000001,
+)
+
+
 def exp_of_negative(x: Floats) -> Floats:
-    """exp(x) for x <= 0, and 0 below -700: Cody and Waite's reduction, Taylor's polynomial.
+    """exp(x) for -703 <= x <= 0 (below, exp(-703)): Cody and Waite's reduction, then
+    1 + r + r^2 q(r), where q interpolates in Chebyshev nodes.
 
     Tests compare it with the exponential of longer floats.
     """
-    clamped = np.maximum(x, -700.0)
+    clamped = np.maximum(x, -703.0)
     k = np.rint(clamped * 1.4426950408889634074)
     r = (clamped - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10
-    p = np.full_like(r, 1.0 / math.factorial(13))
-    for n in range(12, 1, -1):
-        p = p * r + 1.0 / math.factorial(n)
-    e = (p * r) * r + r + 1.0
-    result: Floats = np.where(x < -700.0, 0.0, np.ldexp(e, k.astype(np.int64)))
+    q = np.full_like(r, _EXP_POLYNOMIAL[0])
+    for coefficient in _EXP_POLYNOMIAL[1:]:
+        q = q * r + coefficient
+    e = (q * r) * r + r + 1.0
+    result: Floats = np.ldexp(e, k.astype(np.int64))
     return result
 
 

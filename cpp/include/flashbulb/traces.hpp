@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "flashbulb/bonus_bounds.hpp"
+#include "flashbulb/column.hpp"
 #include "flashbulb/policy.hpp"
 #include "flashbulb/tags.hpp"
 
@@ -160,26 +161,26 @@ private:
     std::size_t live_ = 0;
     std::int64_t next_id_ = 0;
 
-    std::vector<std::int64_t> id_;
-    std::vector<double> salience_;
-    std::vector<double> floor_;
-    std::vector<double> vividness_;
-    std::vector<double> vividness_time_;
-    std::vector<double> created_;
-    std::vector<double> last_access_;
-    std::vector<double> last_strength_change_;
-    std::vector<double> urgency_;
-    std::vector<std::int64_t> access_count_;
-    std::vector<std::uint8_t> flags_;
-    std::vector<std::uint64_t> tag_bloom_;
-    std::vector<std::size_t> tag_end_;  // tags of row r: tag_pool_[tag_end_[r-1] .. tag_end_[r])
-    std::vector<TagId> tag_pool_;
+    Column<std::int64_t> id_;
+    Column<double> salience_;
+    Column<double> floor_;
+    Column<double> vividness_;
+    Column<double> vividness_time_;
+    Column<double> created_;
+    Column<double> last_access_;
+    Column<double> last_strength_change_;
+    Column<double> urgency_;
+    Column<std::int64_t> access_count_;
+    Column<std::uint8_t> flags_;
+    Column<std::uint64_t> tag_bloom_;
+    Column<std::size_t> tag_end_;  // tags of row r: tag_pool_[tag_end_[r-1] .. tag_end_[r])
+    Column<TagId> tag_pool_;
 
     // Derived from the columns above and the policy, so that a scan needs no branches.
-    std::vector<double> decay_rate_;      // per second; 0 when pinned
-    std::vector<double> task_shift_;      // what the task state adds to vividness
-    std::vector<double> bonus_salience_;  // salience that counts in the bonus
-    std::vector<double> recency_time_;    // later of creation and last access
+    Column<double> decay_rate_;      // per second; 0 when pinned
+    Column<double> task_shift_;      // what the task state adds to vividness
+    Column<double> bonus_salience_;  // salience that counts in the bonus
+    Column<double> recency_time_;    // later of creation and last access
 
     BonusBoundsCache bounds_;
 };

@@ -40,7 +40,8 @@ static void bonus_loop(const LawColumns& c, std::size_t begin, std::size_t count
         const double v = decayed<Asymptotic>(anchor[i], time[i], rate[i], floor[i], now);
         vividness_bonus[i] = vividness_weight * effective(v, shift[i], floor[i]) * salience[i];
         recency_bonus[i] =
-            recency_weight * exp_of_negative(-age_seconds(now, recency_time[i]) * recency_rate);
+            recency_weight *
+            exp_of_negative(negative_age_seconds(now, recency_time[i]) * recency_rate);
     }
 }
 
@@ -100,13 +101,14 @@ static void bonus_bounds_loop(const LawColumns& c, std::size_t begin, std::size_
     const double now = p.now;
     const double recency_rate = p.recency_rate;
     for (std::size_t i = 0; i < count; ++i) {
-        const double factor = exp_bound(-rate[i] * age_seconds(now, time[i]));
+        const double factor = exp_bound(rate[i] * negative_age_seconds(now, time[i]));
         const double v = Asymptotic ? smaller(floor[i] + (anchor[i] - floor[i]) * factor, anchor[i])
                                     : larger(anchor[i] * factor, floor[i]);
         vividness_codes[i] = bound_code(effective(v, shift[i], floor[i]) * salience[i]);
     }
     for (std::size_t i = 0; i < count; ++i) {
-        recency_codes[i] = bound_code(exp_bound(-age_seconds(now, recency_time[i]) * recency_rate));
+        recency_codes[i] =
+            bound_code(exp_bound(negative_age_seconds(now, recency_time[i]) * recency_rate));
     }
 }
 
