@@ -19,8 +19,9 @@ constexpr std::size_t sparse_divisor = 4;
 constexpr std::size_t smallest_batch = 4;
 constexpr std::size_t smallest_full_batch = 17;
 
-// From how many rows on the high plane alone is read first.
+// From how many rows on the high plane alone is read first: sooner where both cost more arithmetic.
 constexpr std::size_t smallest_coarse_scan = 4096;
+constexpr std::size_t smallest_coarse_scan_of_whole_codes = 8192;
 
 float above(double value) {
     const auto nearest = static_cast<float>(value);
@@ -50,9 +51,12 @@ constexpr double relative_margin = 1.0 + 0x1p-20;  // covers a few roundings of 
 
 }  // namespace
 
-SearchPath resolve(SearchPath path, std::size_t rows) noexcept {
+SearchPath resolve(SearchPath path, std::size_t rows) {
     if (path != SearchPath::automatic) return path;
-    return rows >= smallest_coarse_scan ? SearchPath::int4 : SearchPath::int8;
+    const std::size_t enough = BatchProducts::multiplies_both_planes()
+                                   ? smallest_coarse_scan_of_whole_codes
+                                   : smallest_coarse_scan;
+    return rows >= enough ? SearchPath::int4 : SearchPath::int8;
 }
 
 SelectionPlan::SelectionPlan(const VectorView& store, const TraceTable& table,

@@ -40,8 +40,8 @@ enum class SearchPath : std::uint8_t {
     int4,       ///< the high plane, and the low one of rows that may be wanted
 };
 
-/// What `automatic` means for this many rows. Others mean themselves.
-[[nodiscard]] SearchPath resolve(SearchPath path, std::size_t rows) noexcept;
+/// What `automatic` means for this many rows at the active SIMD level. Others mean themselves.
+[[nodiscard]] SearchPath resolve(SearchPath path, std::size_t rows);
 
 /// What to search for, at what moment, and what counts how much.
 struct SearchRequest {
