@@ -13,6 +13,7 @@ from flashbulb import _core
 from flashbulb._check import check_count, check_tags
 from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
 from flashbulb._faiss import SearchPath, StorageKind, VectorRows
+from flashbulb._signals import SignalsDeferred
 from flashbulb._time import Time, to_seconds
 from flashbulb.errors import MemoryNotFound, StoreForked
 from flashbulb.policy import Policy
@@ -260,7 +261,7 @@ class Engine:
         wanted = None if ids is None else to_ids(ids)
         if wanted is not None and len(wanted) != count:
             raise ValueError(f"expected {count} ids, got {len(wanted)}")
-        with self._writing():
+        with self._writing(), SignalsDeferred():
             new = self._next_ids(count) if wanted is None else wanted
             self._rows.append(rows, new)
             try:
@@ -578,8 +579,9 @@ class Engine:
 
     def _compact(self) -> None:
         if self._table.live < len(self._table):
-            self._rows.keep(self._table.live_rows())
-            self._table.compact()
+            with SignalsDeferred():
+                self._rows.keep(self._table.live_rows())
+                self._table.compact()
 
     # -- reading ---------------------------------------------------------------------------------
 
