@@ -183,14 +183,19 @@ def test_ctrl_c_ends_a_wait_for_the_lock(kind: str) -> None:
             held.set()
             release.wait()
 
-    holder = threading.Thread(target=hold, daemon=True)
-    holder.start()
-    held.wait()
-    pressing = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
-    pressing.start()
-    with pytest.raises(KeyboardInterrupt), getattr(lock, kind)():
-        raise AssertionError("the lock is held")
-    pressing.join()
+    # A process that a shell has started in the background ignores Ctrl-C: not here.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        holder = threading.Thread(target=hold, daemon=True)
+        holder.start()
+        held.wait()
+        pressing = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
+        pressing.start()
+        with pytest.raises(KeyboardInterrupt), getattr(lock, kind)():
+            raise AssertionError("the lock is held")
+        pressing.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not release.is_set()  # the holder never gave it up
     release.set()
     holder.join()
