@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,12 @@ def clock() -> Clock:
 def store(tmp_path: Path) -> Path:
     """Where a test may put a store."""
     return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage is collected: what a signal handler raises in a callback of the collector (the one
+    of hypothesis, say) would be reported and lost."""
+    gc.disable()
+    yield
+    gc.enable()

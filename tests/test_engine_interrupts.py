@@ -22,7 +22,7 @@ class Interrupt(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def raising_timer() -> Iterator[None]:
+def raising_timer(uncollected: None) -> Iterator[None]:
     def handler(number: int, frame: FrameType | None) -> None:
         raise Interrupt
 

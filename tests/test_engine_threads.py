@@ -174,7 +174,7 @@ def test_a_writer_gets_its_turn_among_many_readers() -> None:
 
 
 @pytest.mark.parametrize("kind", ["shared", "exclusive"])
-def test_ctrl_c_ends_a_wait_for_the_lock(kind: str) -> None:
+def test_ctrl_c_ends_a_wait_for_the_lock(kind: str, uncollected: None) -> None:
     lock = _core.RwLock()
     held, release = threading.Event(), threading.Event()
 
