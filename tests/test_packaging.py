@@ -91,18 +91,39 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_bad_simd_level_is_an_error_that_says_so() -> None:
-    for level, expected in [("v5", "unknown SIMD level 'v5'"), ("avx2", "supported here: base")]:
-        done = subprocess.run(
-            [sys.executable, "-c", "import flashbulb._core"],
-            env={"FLASHBULB_SIMD_LEVEL": level},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 1
-        assert expected in done.stderr
+def simd_level_with(**environment: str) -> subprocess.CompletedProcess[str]:
+    """A process that prints its SIMD level."""
+    return subprocess.run(
+        [sys.executable, "-c", "from flashbulb import _core; print(_core.simd_level())"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("FLASHBULB_SIMD_LEVEL", "v5", "unknown SIMD level 'v5'"),
+        ("FLASHBULB_SIMD_LEVEL", "avx2", "supported here: base"),
+        ("FLASHBULB_AMX", "2", "FLASHBULB_AMX must be 0 (no matrix tiles) or 1"),
+        ("FLASHBULB_AMX", "off", "got 'off'"),
+        ("FLASHBULB_AMX", " 0", "got ' 0'"),
+    ],
+)
+def test_a_bad_environment_is_an_error_that_says_so(name: str, value: str, message: str) -> None:
+    done = simd_level_with(**{name: value})
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_the_level_says_whether_matrix_tiles_are_used() -> None:
+    with_tiles = simd_level_with(FLASHBULB_AMX="1").stdout
+    assert simd_level_with().stdout == simd_level_with(FLASHBULB_AMX="").stdout == with_tiles
+    without = simd_level_with(FLASHBULB_AMX="0").stdout
+    assert without == ("v4_vnni\n" if with_tiles == "v4_amx\n" else with_tiles)
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm (binutils) is not installed")

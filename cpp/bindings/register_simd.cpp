@@ -9,7 +9,7 @@
 namespace flashbulb::bindings {
 
 void register_simd(pybind11::module_& module) {
-    // Fails here, at import, if FLASHBULB_SIMD_LEVEL cannot be met.
+    // Fails here, at import, if FLASHBULB_SIMD_LEVEL cannot be met or FLASHBULB_AMX means nothing.
     (void)active_simd_level();
     module.def(
         "simd_level", [] { return std::string(to_string(active_simd_level())); },
@@ -23,7 +23,7 @@ void register_simd(pybind11::module_& module) {
             }
             return names;
         },
-        "Levels that this build and this processor can run, lowest first.");
+        "Levels that can run here, lowest first: v4_amx only where matrix tiles may be used.");
     module.def("set_simd_level", &set_simd_level, pybind11::arg("name"),
                "Switches every later call to another level (for tests and benchmarks).");
 }

@@ -12,7 +12,7 @@ BatchProducts::BatchProducts(const CodedQueries& queries, std::size_t stride, bo
     : queries_(queries),
       stride_(stride),
       both_planes_(both_planes),
-      tiles_(active_kernels().tile_products != nullptr && tiles_permitted()),
+      tiles_(active_kernels().tile_products != nullptr),
       memory_(most_rows * 2 * stride + 64),
       rows_(memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64),
       products_((tiles_ ? queries.groups() : 1) * most_rows * CodedQueries::lanes) {}

@@ -73,17 +73,22 @@ struct Level {
 }
 #endif
 
+std::string_view tiles_choice() {
+    const char* const given = std::getenv("FLASHBULB_AMX");
+    return given == nullptr ? "" : given;
+}
+
 #if defined(__x86_64__) && defined(__linux__)
 // Linux saves the tiles of a process only after it has asked for them.
-bool ask_for_tiles() {
+[[maybe_unused]] bool tiles_permitted() {
     constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
     constexpr long tile_data = 18;
-    const char* wanted = std::getenv("FLASHBULB_AMX");
-    if (wanted != nullptr && std::string_view(wanted) == "0") return false;
-    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+    static const bool permitted =
+        tiles_choice() != "0" && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+    return permitted;
 }
 #else
-bool ask_for_tiles() { return false; }
+[[maybe_unused]] bool tiles_permitted() { return false; }
 #endif
 
 #ifdef FLASHBULB_WITH_LEVEL_dotprod
@@ -113,7 +118,8 @@ constexpr Level levels[] = {
     {SimdLevel::v4_vnni, "v4_vnni", has_v4_vnni, kernels::table_v4_vnni},
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_v4_amx
-    {SimdLevel::v4_amx, "v4_amx", [] { return has_v4_vnni() && has_amx(); }, kernels::table_v4_amx},
+    {SimdLevel::v4_amx, "v4_amx", [] { return has_v4_vnni() && has_amx() && tiles_permitted(); },
+     kernels::table_v4_amx},
 #endif
 #ifdef FLASHBULB_WITH_LEVEL_dotprod
     {SimdLevel::dotprod, "dotprod", has_dotprod, kernels::table_dotprod},
@@ -139,9 +145,8 @@ const Level& find(std::string_view name) {
     }
     for (const std::string_view known : all_names) {
         if (known == name) {
-            throw std::invalid_argument(
-                "SIMD level '" + std::string(name) +
-                "' cannot run on this processor; supported here: " + supported_names());
+            throw std::invalid_argument("SIMD level '" + std::string(name) +
+                                        "' cannot run here; supported: " + supported_names());
         }
     }
     throw std::invalid_argument("unknown SIMD level '" + std::string(name) +
@@ -149,6 +154,12 @@ const Level& find(std::string_view name) {
 }
 
 const Level& initial() {
+    if (const std::string_view tiles = tiles_choice();
+        !tiles.empty() && tiles != "0" && tiles != "1") {
+        throw std::invalid_argument(
+            "FLASHBULB_AMX must be 0 (no matrix tiles) or 1 (where they can be used), got '" +
+            std::string(tiles) + "'");
+    }
     if (const char* wanted = std::getenv("FLASHBULB_SIMD_LEVEL");
         wanted != nullptr && *wanted != '\0') {
         return find(wanted);
@@ -169,11 +180,6 @@ std::atomic<const Level*>& active() {
 
 const kernels::KernelTable& active_kernels() {
     return active().load(std::memory_order_acquire)->table();
-}
-
-bool tiles_permitted() {
-    static const bool permitted = ask_for_tiles();
-    return permitted;
 }
 
 std::string_view to_string(SimdLevel level) noexcept { return all_names[static_cast<int>(level)]; }

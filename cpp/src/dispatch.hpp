@@ -5,11 +5,7 @@
 namespace flashbulb {
 
 /// The kernels of the active SIMD level.
-/// @throws std::invalid_argument on first use if FLASHBULB_SIMD_LEVEL cannot be met.
+/// @throws std::invalid_argument as active_simd_level() does.
 [[nodiscard]] const kernels::KernelTable& active_kernels();
-
-/// Whether the system lets this process use matrix tiles; asked at the first call. The environment
-/// variable FLASHBULB_AMX=0 switches them off.
-[[nodiscard]] bool tiles_permitted();
 
 }  // namespace flashbulb

@@ -129,7 +129,7 @@ TEST_P(Kernels, BatchProductsAreExactAndHitsAreThoseAboveTheCut) {
                 }
             }
         }
-        if (kernels.tile_products != nullptr && tiles_permitted()) {
+        if (kernels.tile_products != nullptr) {
             std::vector<std::int32_t> all(groups * count * 16);
             for (const std::size_t some : {32U, 64U}) {
                 kernels.tile_products(rows, some, width, packed, groups, all.data());

@@ -108,7 +108,10 @@ TEST(SimdLevelTest, RefusesKnownLevelsThatThisMachineLacks) {
 class SimdLevelDeathTest : public ::testing::Test {
 protected:
     void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-    void TearDown() override { unsetenv("FLASHBULB_SIMD_LEVEL"); }
+    void TearDown() override {
+        unsetenv("FLASHBULB_SIMD_LEVEL");
+        unsetenv("FLASHBULB_AMX");
+    }
 
     [[noreturn]] static void report() {
         try {
@@ -139,6 +142,26 @@ TEST_F(SimdLevelDeathTest, AnUnknownNameInTheEnvironmentIsAnError) {
     setenv("FLASHBULB_SIMD_LEVEL", "v5", 1);
     EXPECT_EXIT(report(), ::testing::ExitedWithCode(3),
                 "unknown SIMD level 'v5'; supported here: base");
+}
+
+TEST_F(SimdLevelDeathTest, MatrixTilesCanBeSwitchedOff) {
+    for (const char* wanted : {"", "1"}) {
+        setenv("FLASHBULB_AMX", wanted, 1);
+        EXPECT_EXIT(report(), ::testing::ExitedWithCode(0), "^" + level_names().back() + "$");
+    }
+    setenv("FLASHBULB_AMX", "0", 1);
+    EXPECT_EXIT(report(), ::testing::ExitedWithCode(0), "^(base|v3|v3_vnni|v4|v4_vnni|dotprod)$");
+    setenv("FLASHBULB_SIMD_LEVEL", "v4_amx", 1);
+    EXPECT_EXIT(report(), ::testing::ExitedWithCode(3), "SIMD level 'v4_amx' cannot run");
+}
+
+TEST_F(SimdLevelDeathTest, WhatMatrixTilesCannotMeanIsAnError) {
+    setenv("FLASHBULB_SIMD_LEVEL", "base", 1);
+    for (const char* wanted : {"2", "off", " 0", "00"}) {
+        setenv("FLASHBULB_AMX", wanted, 1);
+        EXPECT_EXIT(report(), ::testing::ExitedWithCode(3),
+                    std::string("FLASHBULB_AMX must be 0 .* or 1 .*, got '") + wanted + "'");
+    }
 }
 
 }  // namespace

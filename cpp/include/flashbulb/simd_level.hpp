@@ -19,16 +19,19 @@ enum class SimdLevel {
 
 [[nodiscard]] std::string_view to_string(SimdLevel level) noexcept;
 
-/// Levels that were compiled in and that this processor can run, lowest first.
+/// Levels that were compiled in and that can run here, lowest first. `v4_amx` is one of them only
+/// where the system lets this process use matrix tiles and the environment variable FLASHBULB_AMX
+/// is not 0; hence it is in use exactly when tiles are.
 [[nodiscard]] std::vector<SimdLevel> supported_simd_levels();
 
 /// The level in use. On first use it is the one that the environment variable
 /// FLASHBULB_SIMD_LEVEL names, or else the highest supported one.
-/// @throws std::invalid_argument if the variable names an unknown or unsupported level.
+/// @throws std::invalid_argument if the variable names an unknown or unsupported level, or
+///         FLASHBULB_AMX is set to anything but 0 or 1.
 [[nodiscard]] SimdLevel active_simd_level();
 
 /// Switches every later call to another level (for tests and benchmarks).
-/// @throws std::invalid_argument if `name` is unknown or this processor lacks the level.
+/// @throws std::invalid_argument if `name` is unknown or the level cannot run here.
 void set_simd_level(std::string_view name);
 
 }  // namespace flashbulb
