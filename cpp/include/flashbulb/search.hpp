@@ -77,7 +77,8 @@ struct SearchResult {
 /// selects finalists by bounds; they are scored by the one float64 definition, so that ids and
 /// scores do not depend on SIMD level, path, segmentation, batch or number of threads.
 ///
-/// @pre the rows of `vectors` have unit norm within 1e-5, and so have the queries.
+/// @pre the rows of `vectors` have unit norm within the tolerance of their encoding
+///      (norm_tolerance; 1e-5 in float32), the queries within 1e-5.
 /// @throws std::invalid_argument if `vectors` and `traces` differ in their number of rows, a value
 ///         of the request is not finite, or a row of an addend or a list is out of range.
 [[nodiscard]] SearchResult search(const VectorView& vectors, const TraceTable& traces,
