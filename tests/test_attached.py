@@ -188,6 +188,45 @@ def test_a_graph_is_built_anew_only_when_asked(monkeypatch: pytest.MonkeyPatch) 
         assert index.ntotal == 0
 
 
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("done", [0, 100])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "hnsw" in kind])
+def test_a_graph_that_cannot_be_built_anew_stays_as_it_was(
+    kind: str, done: int, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, engine, _ = attached(kind)
+    engine.remove(engine.ids[::3])
+    engine.compact()
+    engine.add(unit(50, DIM, seed=4), now=NOW)
+    engine.remove(engine.ids[::4])
+    storage = engine._rows.storage
+    queries = unit(20, DIM, seed=5)
+
+    def seen() -> list[Any]:
+        found = engine.search(queries, 10, now=NOW)
+        candidates = [storage.candidates(query, 30) for query in queries]
+        return [*found, *index.search(queries, 10), *candidates, index.ntotal]
+
+    before, state = seen(), engine.state()
+    build = type(storage)._add
+
+    def broken(self: Any, rows: np.ndarray, ids: np.ndarray) -> None:
+        build(self, rows[:done], ids[:done])
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(storage), "_add", broken)
+        with pytest.raises(error):
+            engine.compact()
+    np.testing.assert_equal(seen(), before)
+    assert_same_state(engine.state(), state)
+    engine.add(unit(5, DIM, seed=6), now=NOW)
+    engine.compact()
+    assert index.ntotal == len(engine)
+    assert_stored(kind, engine, index)
+    assert_exact(engine)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_removed_row_is_overwritten_at_once(kind: str) -> None:
     index, engine, _ = attached(kind)

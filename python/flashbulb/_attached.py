@@ -285,20 +285,37 @@ class GraphRows(FlatRows):
         self._disown(count)
 
     def keep(self, kept: NDArray[np.int64]) -> None:
-        """Drops all rows but the kept ones and builds the graph anew."""
-        view = self.view()
-        rows = view.read(kept)
+        """Drops all rows but the kept ones and builds the graph anew: it or nothing happens."""
+        rows = self.view().read(kept)
+        places = self._places
+        mapped = None if self._map is None else self._mapped_ids()
         ids = kept
-        if self._map is not None:
-            mapped = self._mapped_ids()
-            ids = mapped[kept] if self._places is None else mapped[self._places[kept]]
-        self._view = self._places = self._row_at = self._segments = None
+        if mapped is not None:
+            ids = mapped[kept] if places is None else mapped[places[kept]]
+        graph = self._index.hnsw
+        vectors = (graph.levels, graph.offsets, graph.neighbors, self._stored.codes)
+        contents = [faiss.vector_to_array(vector) for vector in vectors]
+        entry = graph.entry_point, graph.max_level
+        self._view = self._row_at = self._segments = None
+        try:
+            self._places = None
+            self._outer.reset()
+            if self._map is not None:
+                self._set_mapped_ids(ids[:0])  # the map of FAISS forgets only half of its ids
+            self._sizes = self._list_sizes()
+            self._add(rows, ids)
+        except BaseException:  # out of memory: the vectors of FAISS still have their room
+            for vector, content in zip(vectors, contents, strict=True):
+                faiss.copy_array_to_vector(content, vector)
+            graph.entry_point, graph.max_level = entry
+            stored = len(contents[0])
+            self._stored.ntotal = self._index.ntotal = self._outer.ntotal = stored
+            if mapped is not None:
+                self._set_mapped_ids(mapped)
+            self._places = places
+            self._sizes = self._list_sizes()
+            raise
         self._cleared.clear()
-        self._outer.reset()
-        if self._map is not None:
-            self._set_mapped_ids(ids[:0])  # the map of FAISS forgets only half of its ids
-        self._sizes = self._list_sizes()
-        self._add(rows, ids)
 
     def _resize_lists(self) -> None:  # after an add that failed or was interrupted
         before = len(self)
