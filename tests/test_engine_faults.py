@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbulb import DimensionMismatch, Engine, Policy, SurpriseDetector
+from flashbulb import DimensionMismatch, Engine, MemoryNotFound, Policy, SurpriseDetector
 from simd import each_level
 from strategies import DAY, NOW, assert_same_state, examples, made_engine, policies, seeds
 
@@ -159,6 +159,7 @@ ID_CALLS: dict[str, Callable[[Engine, Any], Any]] = {
     "contains": lambda engine, ids: ids in engine,
     "from_state": lambda engine, ids: Engine.from_state({**engine.state(), "ids": [0, 1, ids]}),
 }
+PASS_OVER_UNKNOWN_IDS = {"remove", "also", "allowed", "addends", "contains"}
 NOT_IDS: dict[str, Any] = {
     "float": 1.9,
     "whole float": 1.0,
@@ -205,12 +206,33 @@ def test_r10_what_is_no_integer_is_no_id(call: str, name: str) -> None:
 def test_r10_what_does_not_fit_is_not_wrapped(call: str, value: Any) -> None:
     engine = engine_of(3, urgency=0.5)
     before = state_but_latest(engine)
-    with pytest.raises(OverflowError, match=str(value)):
-        ID_CALLS[call](engine, value)
+    forms = [value]
     if isinstance(value, np.uint64) and call not in ("contains", "from_state"):
-        with pytest.raises(OverflowError, match=str(value)):
-            ID_CALLS[call](engine, np.array([value]))
+        forms.append(np.array([value]))
+    for ids in forms:
+        if call in PASS_OVER_UNKNOWN_IDS:
+            found, expected = ID_CALLS[call](engine, ids), ID_CALLS[call](engine, 99)
+            np.testing.assert_equal(found, expected)
+        elif call in ("add", "from_state"):
+            with pytest.raises(ValueError, match=rf"ids must fit int64, got {value}"):
+                ID_CALLS[call](engine, ids)
+        else:
+            with pytest.raises(MemoryNotFound, match=rf"no memory has the id {value}"):
+                ID_CALLS[call](engine, ids)
     assert_same_state(state_but_latest(engine), before)
+
+
+def test_r10_ids_of_other_memories_count_beside_what_does_not_fit() -> None:
+    engine = engine_of(3)
+    query = rows_of(1)[0]
+    for ids in ([2**63, 1], [1, -(2**70)], np.array([1, 2**63], np.uint64)):
+        assert engine.search(query, 3, now=NOW, allowed=ids).ids.tolist() == [1]
+        assert engine.search(query, 3, now=NOW, since=NOW + 1, also=ids).ids.tolist() == [1]
+        found = engine.search(query, 3, now=NOW, addends=(ids, [9.0, 9.0]))
+        assert found.ids[0] == 1
+    engine.search(query, 3, now=NOW, addends=([2**63, 2**64], [9.0, 9.0]))
+    assert engine.remove([2**63, 1]) == 1
+    assert engine.ids.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("wanted", [[0, 1, 2**53 + 1, 2**53 + 3, 2**62 + 1, 2**63 - 2]])
@@ -298,6 +320,23 @@ def test_r13_an_empty_engine_answers_everything(kind: str, make: Callable[[str],
     assert_same_state(Engine.from_state(engine.state()).state(), engine.state())
     (memory_id,) = engine.add(rows_of(1), now=NOW).tolist()
     assert engine.search(rows_of(1)[0], 5, now=NOW).ids.tolist() == [memory_id]
+
+
+@pytest.mark.parametrize("dim", [0, 32_769, 10**12, 2**64])
+def test_dimensions_that_the_core_cannot_hold_are_refused(dim: int) -> None:
+    with pytest.raises(ValueError, match=rf"dim must be in \[1, 32768\], got {dim}"):
+        Engine(dim)
+    with pytest.raises(ValueError, match=rf"dim must be in \[1, 32768\], got {dim}"):
+        Engine.from_state({**engine_of(1).state(), "dim": dim})
+    if dim == 32_769:
+        with pytest.raises(ValueError, match=rf"dim must be in \[1, 32768\], got {dim}"):
+            Engine(faiss.IndexFlatIP(dim), path="fp32")
+
+
+def test_the_largest_dimension_is_held() -> None:
+    engine = Engine(32_768, path="int8")
+    engine.add(np.eye(2, 32_768), now=NOW)
+    assert engine.search(np.eye(1, 32_768)[0], 1, now=NOW).ids.tolist() == [0]
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,18 @@ def test_shapes() -> None:
             assert values.shape == (expected,), name
             assert values.dtype == (np.int64 if name == "ids" else np.float64), name
         assert {values.shape for values in several} == {(3, expected)}
-    assert engine.search(np.empty((0, 4)), 3, now=NOW).ids.size == 0
+        none = engine.search(np.empty((0, 4)), k, now=NOW)
+        assert {values.shape for values in none} == {(0, expected)}
+
+
+@pytest.mark.parametrize("count", [10, 600])  # with a sketch, too
+def test_no_queries_find_as_many_memories_each_as_some_do(count: int) -> None:
+    engine = made_engine(1, count, 4)
+    for arguments in ({}, {"allowed": [1, 2, 7]}, {"since": NOW + 1e9}, {"tags": ["no such"]}):
+        one = engine.search(np.ones((1, 4)), 5, now=NOW, **arguments)
+        none = engine.search(np.empty((0, 4)), 5, now=NOW, **arguments)
+        assert none.ids.shape == (0, one.ids.shape[1])
+    assert Engine(4).search(np.empty((0, 4)), 5, now=NOW).ids.shape == (0, 0)
 
 
 @pytest.mark.parametrize(

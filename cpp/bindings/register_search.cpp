@@ -104,6 +104,7 @@ void register_search(py::module_& module) {
         .def(py::init<std::size_t>(), py::arg("dim"))
         .def("__len__", &Sketch::rows)
         .def_property_readonly("row_bytes", &Sketch::row_bytes)
+        .def_readonly_static("largest_dim", &Sketch::largest_dim)
         .def("extend", &Sketch::extend, py::arg("view"), py::call_guard<GilReleased>())
         .def(
             "update",

@@ -91,7 +91,7 @@ SearchResult search(const VectorView& vectors, const TraceTable& traces,
     validate(vectors, traces, request);
     const std::size_t m = request.query_count;
     SearchResult result;
-    if (m == 0 || std::min(request.k, traces.live()) == 0) return result;
+    if (std::min(request.k, traces.live()) == 0) return result;
 
     const SelectionPlan plan(vectors, traces, request);
     const std::unique_ptr<Selection> selection = Selection::of_all_rows(plan);

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from flashbulb import _core
 from flashbulb._attached import Attached, FlatRows, GraphRows, ListRows
+from flashbulb._check import check_dim
 
 __all__ = ["attach"]
 
@@ -35,9 +36,10 @@ def attach(index: Any) -> Attached:
     TypeError
         If it is not a FAISS index, or of a kind that cannot be searched here.
     ValueError
-        If its metric is neither inner product nor L2, it is not trained, its storage is
-        inconsistent or borrowed, an id is negative or not unique, or a row does not have unit norm
-        within the tolerance of its encoding (float32: 1e-5, fp16: 1e-3, 8 bit: 0.05).
+        If its metric is neither inner product nor L2, it has over 32,768 dimensions or is not
+        trained, its storage is inconsistent or borrowed, an id is negative or not unique, or a row
+        does not have unit norm within the tolerance of its encoding (float32: 1e-5, fp16: 1e-3,
+        8 bit: 0.05).
     """
     if not isinstance(index, faiss.Index):
         raise TypeError(
@@ -64,6 +66,7 @@ def attach(index: Any) -> Attached:
         raise ValueError(
             f"the {kind.__name__} is not trained: call its train() with rows like those to come"
         )
+    check_dim(int(inner.d))
     row_format = _quantised_format(inner) if quantised else _core.RowFormat(int(inner.d))
     if id_map is not None and not id_map.ntotal == id_map.id_map.size() == inner.ntotal:
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flashbulb import _core
 from flashbulb._time import to_moment
 from flashbulb.errors import MemoryNotFound
 
@@ -17,6 +18,7 @@ __all__ = [
     "MAX_ID",
     "check_bool",
     "check_count",
+    "check_dim",
     "check_filter",
     "check_id",
     "check_limit",
@@ -153,6 +155,15 @@ def check_count(value: object, name: str) -> int:
     if value < 0:
         raise ValueError(f"{name} must not be negative, got {value}")
     return int(value)
+
+
+def check_dim(value: object) -> int:
+    """A number of dimensions that the core can hold."""
+    dim = check_count(value, "dim")
+    largest = _core.Sketch.largest_dim
+    if not 1 <= dim <= largest:
+        raise ValueError(f"dim must be in [1, {largest}], got {dim}")
+    return dim
 
 
 def check_id(value: object) -> int:

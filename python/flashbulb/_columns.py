@@ -10,29 +10,41 @@ from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
 from flashbulb._check import check_tags
-from flashbulb.errors import DimensionMismatch
+from flashbulb.errors import DimensionMismatch, MemoryNotFound
 
 __all__ = ["to_addends", "to_column", "to_ids", "to_tag_sets", "to_unit_rows"]
 
 
-def to_ids(ids: Any, name: str = "ids") -> NDArray[np.int64]:
+NO_ID = -1
+"""What no memory has as its id."""
+
+
+def to_ids(
+    ids: Any, name: str = "ids", *, beyond: type[Exception] | None = MemoryNotFound
+) -> NDArray[np.int64]:
     """One id or several as a 1-d int64 array, exactly.
+
+    Parameters
+    ----------
+    beyond : MemoryNotFound, ValueError or None
+        What an integer raises that does not fit int64, so that no memory has it as its id; None:
+        it becomes ``NO_ID``.
 
     Raises
     ------
     TypeError
         If an id is not an integer; floats, bools and strings are not ids.
-    OverflowError
-        If an id does not fit int64.
+    ValueError
+        If an array has more than one dimension.
     """
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind not in "iu" and ids.size:
             raise TypeError(f"{name} must be integers, got an array of {ids.dtype}")
         if ids.ndim > 1:
             raise ValueError(f"{name} must be one id or a 1-d array, got shape {ids.shape}")
-        if ids.dtype.kind == "u" and ids.size and int(ids.max()) > np.iinfo(np.int64).max:
-            raise OverflowError(f"{name} must be below 2**63, got {int(ids.max())}")
-        return np.ascontiguousarray(ids.reshape(-1), dtype=np.int64)
+        if ids.dtype != np.uint64:
+            return np.ascontiguousarray(ids.reshape(-1), dtype=np.int64)
+        ids = ids.reshape(-1)
     if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__"):
         ids = (ids,)
     exact = []
@@ -40,10 +52,15 @@ def to_ids(ids: Any, name: str = "ids") -> NDArray[np.int64]:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
             raise TypeError(f"{name} must be integers, got {type(value).__name__} {value!r:.80}")
         exact.append(int(value))
-    try:
-        return np.array(exact, dtype=np.int64)
-    except OverflowError:
-        raise OverflowError(f"{name} must fit int64, got {max(exact, key=abs)}") from None
+    limits = np.iinfo(np.int64)
+    for place, value in enumerate(exact):
+        if not limits.min <= value <= limits.max:
+            if beyond is MemoryNotFound:
+                raise MemoryNotFound(f"no memory has the id {value}")
+            if beyond is not None:
+                raise beyond(f"{name} must fit int64, got {value}")
+            exact[place] = NO_ID
+    return np.array(exact, dtype=np.int64)
 
 
 def to_column(
@@ -147,8 +164,9 @@ def to_addends(
         raise ValueError(f"expected one (ids, values) pair for each of {queries} queries")
     pairs = []
     for ids, values in given:
-        exact = to_ids(ids, "addend ids")
-        if len(np.unique(exact)) != len(exact):
+        exact = to_ids(ids, "addend ids", beyond=None)
+        known = exact[exact != NO_ID]
+        if len(np.unique(known)) != len(known):
             raise ValueError("addend ids must not repeat")
         column = to_column(values, len(exact), "addend values")
         if not np.isfinite(column).all():

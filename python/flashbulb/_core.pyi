@@ -1,7 +1,7 @@
 # Types of the native module. The bindings (cpp/bindings) check dtypes and shapes exactly: an array
 # of another dtype, or one that is not C-contiguous, is refused. stubtest compares names.
 from collections.abc import Sequence
-from typing import Any, Literal, final, overload
+from typing import Any, ClassVar, Literal, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,7 @@ class Sketch:
     def __len__(self) -> int: ...
     @property
     def row_bytes(self) -> int: ...
+    largest_dim: ClassVar[int]
     def extend(self, view: VectorView) -> None: ...
     def update(self, view: VectorView, rows: NDArray[np.int64]) -> None: ...
     def truncate(self, count: int) -> None: ...

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
-from flashbulb._check import check_count, check_tags
+from flashbulb._check import check_count, check_dim, check_tags
 from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
 from flashbulb._faiss import SearchPath, StorageKind, VectorRows
 from flashbulb._signals import SignalsDeferred
@@ -44,7 +44,8 @@ _COMPACT_AT = 4096
 class SearchResult(NamedTuple):
     """What a search found, best first: score descending, then id ascending.
 
-    Each array has shape (k,) for one query and (m, k) for several; ``scores`` is the sum
+    Each array has shape (k,) for one query and (m, k) for several, k being what was asked for or
+    as many memories as pass the filters; ``scores`` is the sum
     ``(similarities + vividness_bonus) + recency_bonus``, bit for bit.
     """
 
@@ -79,7 +80,7 @@ class Engine:
     Parameters
     ----------
     dim_or_index : int or faiss.Index
-        Number of dimensions, or a FAISS index (inner product, or L2) of unit rows: an
+        Number of dimensions, 1 to 32,768, or a FAISS index (inner product, or L2) of unit rows: an
         ``IndexFlat``, ``IndexScalarQuantizer`` (fp16 or 8 bit), ``IndexHNSWFlat``,
         ``IndexIVFFlat`` or ``IndexIVFScalarQuantizer``, as it is or in an ``IndexIDMap`` or
         ``IndexIDMap2``. Its rows are searched where they lie, as FAISS decodes them. It belongs to
@@ -106,9 +107,9 @@ class Engine:
     TypeError
         For any other kind of index; the message names it.
     ValueError
-        If dim < 1, ``now`` is missing, or the index is not trained, borrows its storage, has ids
-        that are negative or not unique, or a row without unit norm within 1e-5 (fp16: 1e-3, 8 bit:
-        0.05).
+        If there are not 1 to 32,768 dimensions, ``now`` is missing, or the index is not trained,
+        borrows its storage, has ids that are negative or not unique, or a row without unit norm
+        within 1e-5 (fp16: 1e-3, 8 bit: 0.05).
     """
 
     def __init__(
@@ -129,10 +130,7 @@ class Engine:
             raise ValueError(f"storage must be 'fp32' or 'fp16', got {storage!r}")
         policy = Policy() if policy is None else _check_policy(policy)
         if isinstance(dim_or_index, (int, np.integer)):
-            dim = check_count(dim_or_index, "dim")
-            if dim < 1:
-                raise ValueError(f"dim must be at least 1, got {dim}")
-            rows = VectorRows.own(dim, kind=storage, path=path)
+            rows = VectorRows.own(check_dim(dim_or_index), kind=storage, path=path)
         else:
             if storage != "fp32":
                 raise ValueError(f"an index has its own storage: got storage={storage!r} with one")
@@ -192,7 +190,7 @@ class Engine:
 
     def __contains__(self, memory_id: object) -> bool:
         with self._reading():
-            return bool(self._table.find(to_ids((memory_id,), "id"))[0] >= 0)
+            return bool(self._table.find(to_ids((memory_id,), "id", beyond=None))[0] >= 0)
 
     def __repr__(self) -> str:
         return f"Engine(dim={self.dim}, memories={len(self)})"
@@ -258,7 +256,7 @@ class Engine:
             pinned=pinned,
         )
         names = to_tag_sets(tags, count)
-        wanted = None if ids is None else to_ids(ids)
+        wanted = None if ids is None else to_ids(ids, beyond=ValueError)
         if wanted is not None and len(wanted) != count:
             raise ValueError(f"expected {count} ids, got {len(wanted)}")
         with self._writing(), SignalsDeferred():
@@ -360,9 +358,9 @@ class Engine:
         Parameters
         ----------
         queries : (dim,) or (m, dim) array of floats
-            Normalised to unit length here.
+            Normalised to unit length here; m may be 0.
         k : int >= 0
-            The result has ``min(k, memories that pass the filters)`` of them.
+            The result has ``min(k, memories that pass the filters)`` of them for each query.
         now : time
         tags : sequence of str, optional
             Only memories that have all of these.
@@ -556,7 +554,7 @@ class Engine:
         int
             How many were removed. Their ids are never used again, every other id stays as it is.
         """
-        wanted = np.unique(to_ids(ids))
+        wanted = np.unique(to_ids(ids, beyond=None))
         with self._writing():
             rows = self._table.find(wanted)
             rows = rows[rows >= 0]
@@ -663,9 +661,9 @@ class Engine:
         missing = {"dim", "next_id", "policy", "vectors", "tags", *_COLUMNS} - set(state)
         if missing:
             raise ValueError(f"the state lacks {', '.join(sorted(missing))}")
-        dim = check_count(state["dim"], "dim")
+        dim = check_dim(state["dim"])
         engine = cls(dim, policy=Policy(**state["policy"]), storage=state.get("storage", "fp32"))
-        ids = to_ids(state["ids"])
+        ids = to_ids(state["ids"], beyond=ValueError)
         vectors = np.ascontiguousarray(state["vectors"], dtype=np.float32)
         if vectors.shape != (len(ids), dim):
             raise ValueError(f"expected vectors of shape {(len(ids), dim)}, got {vectors.shape}")
@@ -715,7 +713,7 @@ class Engine:
         return rows
 
     def _known_rows(self, ids: ArrayLike) -> NDArray[np.int64]:
-        rows = np.unique(self._table.find(to_ids(ids)))
+        rows = np.unique(self._table.find(to_ids(ids, beyond=None)))
         return rows[rows >= 0]
 
     def _addend_rows(

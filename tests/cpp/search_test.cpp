@@ -347,7 +347,9 @@ TEST(SearchTest, NothingPassesGivesAnEmptyResult) {
     EXPECT_EQ(search(store.view(), store.traces, request).k, 0U);
     request.k = 5;
     request.query_count = 0;
-    EXPECT_TRUE(search(store.view(), store.traces, request).ids.empty());
+    const SearchResult none = search(store.view(), store.traces, request);
+    EXPECT_TRUE(none.ids.empty());
+    EXPECT_EQ(none.k, 5U);  // hits that a query would have
 }
 
 TEST(SearchTest, ARemovedRowIsFoundByNoPath) {
