@@ -89,7 +89,7 @@ def segments_of(rows: int | None) -> Iterator[None]:
     """Own stores made inside have segments of so many rows; None: as many as always."""
     with pytest.MonkeyPatch.context() as patch:
         if rows is not None:
-            patch.setattr(_faiss, "SEGMENT_ROWS", rows)
+            patch.setattr(_faiss, "segment_rows", lambda _: rows)
         yield
 
 

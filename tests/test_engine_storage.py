@@ -155,6 +155,7 @@ GROWING = """
 import sys
 import numpy as np
 from flashbulb import Engine
+from flashbulb._faiss import segment_rows
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -172,8 +173,8 @@ grown = resident() - before
 after = [int(index.codes.data()) for index in engine._rows.storage._indexes]
 assert after == addresses, "a segment moved"
 peak = max(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if "VmHWM" in line)
-row_bytes = engine.memory_bytes().vectors / len(engine)
-print(grown, peak - before, 65_536 * row_bytes)
+row_bytes = engine.memory_bytes().vectors // len(engine)
+print(grown, peak - before, segment_rows(row_bytes) * row_bytes)
 """
 
 

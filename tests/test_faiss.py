@@ -227,16 +227,24 @@ def _addresses(engine: Engine) -> list[int]:
     return [int(index.get_xb()) for index in engine._rows.storage._indexes]
 
 
+@pytest.mark.parametrize("dim", [1, 4, 100, 384, 768, 4096, 16_385, 32_768])
+def test_a_segment_is_some_blocks_of_rows_in_16_mib(dim: int) -> None:
+    rows = _faiss.segment_rows(4 * dim)
+    assert rows % 256 == 0
+    assert 4 * dim * rows <= 1 << 24 or rows == 256
+    assert 4 * dim * (rows + 256) > 1 << 24
+
+
 def test_full_segments_never_move() -> None:
-    assert _faiss.SEGMENT_ROWS == 65_536
-    engine = Engine(4)
+    assert _faiss.segment_rows(4 * 64) == 65_536
+    engine = Engine(64)
     rng = np.random.default_rng(0)
-    engine.add(rng.normal(size=(65_536, 4)), now=NOW)
+    engine.add(rng.normal(size=(65_536, 64)), now=NOW)
     full = _addresses(engine)
     assert len(full) == 1
     growing = None
     for count in (1, 1000, 30_000, 34_535, 70_000):
-        ids = engine.add(rng.normal(size=(count, 4)), now=NOW)
+        ids = engine.add(rng.normal(size=(count, 64)), now=NOW)
         assert _addresses(engine)[:1] == full
         growing = growing or _addresses(engine)[1]
         assert _addresses(engine)[1] == growing  # reserved: it does not move while it grows

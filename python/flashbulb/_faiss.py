@@ -15,7 +15,7 @@ from flashbulb import _core
 from flashbulb._attach import attach
 from flashbulb._attached import Attached
 
-__all__ = ["SEGMENT_ROWS", "SearchPath", "StorageKind", "VectorRows"]
+__all__ = ["SearchPath", "StorageKind", "VectorRows", "segment_rows"]
 
 SearchPath = Literal["auto", "fp32", "int8", "int4"]
 """What a search reads first: the rows, both planes of their sketch, one, or what pays."""
@@ -23,13 +23,18 @@ SearchPath = Literal["auto", "fp32", "int8", "int4"]
 StorageKind = Literal["fp32", "fp16"]
 """How a store of our own keeps its rows: as they are, or as IEEE halves."""
 
-SEGMENT_ROWS = 65_536
-"""Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
+_SEGMENT_BYTES = 1 << 24  # to fill them with zeros, as FAISS does, takes some 15 ms
+_BLOCK_ROWS = 256  # of a search
 
 # From how many rows on a search gains by the sketch: at once where the processor multiplies bytes,
 # later where the bytes saved must pay for the arithmetic.
 _SKETCH_FROM_ROWS = {"base": 8192, "v3": 2048, "v4": 1024}
 _SKETCH_FROM_ROWS_WITH_VNNI = 256
+
+
+def segment_rows(row_bytes: int) -> int:
+    """Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
+    return max(1, _SEGMENT_BYTES // (_BLOCK_ROWS * row_bytes)) * _BLOCK_ROWS
 
 
 class VectorRows:
@@ -132,7 +137,7 @@ class VectorRows:
 
 
 class OwnRows:
-    """Rows in FAISS indexes of ``SEGMENT_ROWS`` rows each; the last one grows."""
+    """Rows in FAISS indexes of ``segment_rows`` rows each; the last one grows."""
 
     ids: NDArray[np.int64] | None = None
     compacts_quickly = True
@@ -140,7 +145,9 @@ class OwnRows:
     def __init__(self, dim: int, kind: StorageKind = "fp32") -> None:
         self.kind = kind
         self.format = _core.RowFormat(dim, "float32" if kind == "fp32" else "float16")
+        self._segment_rows = segment_rows(self.format.row_bytes)
         self._indexes: list[Any] = []
+        self._full: list[tuple[int, int, int]] = []  # address, first row, rows: of full indexes
         self._rows = 0
         self._view: _core.VectorView | None = None
 
@@ -155,13 +162,13 @@ class OwnRows:
     def view(self) -> _core.VectorView:
         """Where the rows lie now."""
         if self._view is None:
-            segments = []
-            first = 0
-            for index in self._indexes:
+            segments = self._full.copy()
+            first = len(segments) * self._segment_rows
+            for index in self._indexes[len(segments) :]:
                 count = int(index.ntotal)
-                if count:  # an empty index has no address
-                    segments.append((int(index.codes.data()), first, count))
+                segments.append((int(index.codes.data()), first, count))
                 first += count
+            self._full = segments[: self._rows // self._segment_rows]
             self._view = _core.VectorView(segments, self.format)
         return self._view
 
@@ -173,7 +180,7 @@ class OwnRows:
             done = 0
             while done < len(rows):
                 index = self._open_segment()
-                part = rows[done : done + SEGMENT_ROWS - index.ntotal]
+                part = rows[done : done + self._segment_rows - index.ntotal]
                 index.add(part)
                 done += len(part)
             self._rows = before + len(rows)
@@ -193,6 +200,7 @@ class OwnRows:
     def truncate(self, count: int) -> None:
         """Drops the rows from ``count`` on."""
         self._view = None
+        self._full = []
         left = count
         for index in self._indexes:
             rows = min(int(index.ntotal), left)
@@ -207,7 +215,7 @@ class OwnRows:
         return None
 
     def _open_segment(self) -> Any:
-        if self._indexes and self._indexes[-1].ntotal < SEGMENT_ROWS:
+        if self._indexes and self._indexes[-1].ntotal < self._segment_rows:
             return self._indexes[-1]
         index: Any
         if self.kind == "fp32":
@@ -219,7 +227,7 @@ class OwnRows:
         if self._indexes:
             # A large store reserves whole segments, so that its rows never move; a small one (of
             # which a process may hold thousands) grows its only segment by doubling.
-            index.codes.resize(SEGMENT_ROWS * self.format.row_bytes)
+            index.codes.resize(self._segment_rows * self.format.row_bytes)
             index.codes.resize(0)
         self._indexes.append(index)
         return index
