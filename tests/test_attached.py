@@ -228,6 +228,33 @@ def test_a_graph_that_cannot_be_built_anew_stays_as_it_was(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_what_an_index_takes_beside_its_rows_is_stated(kind: str) -> None:
+    index, engine, _ = attached(kind)
+    inner = innermost(index)
+    expected = 0
+    if "hnsw" in kind:
+        graph = inner.hnsw
+        vectors = (graph.neighbors, graph.offsets, graph.levels)
+        expected = sum(faiss.vector_to_array(each).nbytes for each in vectors)
+        assert expected > COUNT * 16 * 4  # neighbours of the lowest level
+    if kind in WITH_IDS:
+        # The ids, in a map or in lists or both; those it came with; places by id.
+        expected += 8 * COUNT * (("map" in kind) + ("ivf" in kind) + 2)
+    if "ivf" in kind:
+        expected += 8 * COUNT  # and the rows of each list
+    if getattr(inner, "by_residual", False) and hasattr(inner, "sq"):
+        expected += 4 * DIM * inner.nlist
+    use = engine.memory_bytes()
+    assert use.structure == expected
+    total = use.vectors + use.structure + use.sketch + use.traces
+    assert use.bytes_per_row == total / COUNT
+    engine.remove(engine.ids[::2])
+    engine.compact()
+    if expected:
+        assert engine.memory_bytes().structure < use.structure
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_removed_row_is_overwritten_at_once(kind: str) -> None:
     index, engine, _ = attached(kind)
     row = np.array([123])

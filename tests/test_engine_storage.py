@@ -134,6 +134,7 @@ def test_the_bytes_of_a_row_are_stated(kind: StorageKind) -> None:
     engine.add(unit(1000, 384), now=NOW)
     use = engine.memory_bytes()
     assert use.vectors == 1000 * 384 * (4 if kind == "fp32" else 2)
+    assert use.structure == 0
     assert use.sketch >= 1000 * 384
     assert use.traces >= 1000 * 100
     assert use.bytes_per_row == (use.vectors + use.sketch + use.traces) / 1000

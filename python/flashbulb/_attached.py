@@ -74,9 +74,14 @@ class Attached:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the stored rows and of their places, without those of a graph."""
-        stored = int(self._sizes.sum()) * self.format.row_bytes
-        return stored if self._places is None else stored + self._places.nbytes
+        """Bytes of the stored rows."""
+        return int(self._sizes.sum()) * self.format.row_bytes
+
+    @property
+    def structure_bytes(self) -> int:
+        """Bytes of what there is beside the rows: ids, a graph, where the row of each id lies."""
+        known = sum(array.nbytes for array in (self.ids, self._places) if array is not None)
+        return known if self._map is None else known + 8 * int(self._map.id_map.size())
 
     def append(self, rows: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
         """Adds unit rows, (n, dim) float32, with ids above all others: all of them or none.
@@ -271,6 +276,12 @@ class GraphRows(FlatRows):
         self._cleared: set[int] = set()
         super().__init__(owner, id_map, index, codes, row_format)
 
+    @property
+    def structure_bytes(self) -> int:
+        graph = self._index.hnsw
+        entries = 4 * (graph.neighbors.size() + graph.levels.size()) + 8 * graph.offsets.size()
+        return super().structure_bytes + int(entries)
+
     def append(self, rows: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
         self._row_at = None
         super().append(rows, ids)
@@ -378,6 +389,13 @@ class ListRows(Attached):
         order = np.argsort(ids, kind="stable")
         self.ids = ids[order]
         self._place(places[order])
+
+    @property
+    def structure_bytes(self) -> int:
+        own = sum(members.nbytes for members in self._members)
+        if self._centroids is not None:
+            own += self._centroids.nbytes
+        return super().structure_bytes + own + 8 * int(self._sizes.sum())
 
     def _numbers(self, number: int) -> NDArray[np.int64]:
         """The ids in a list: of the rows, or where the ids of the rows stand in the map."""

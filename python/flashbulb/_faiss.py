@@ -159,6 +159,11 @@ class OwnRows:
         """Bytes of the stored rows, without what a segment reserves."""
         return self._rows * self.format.row_bytes
 
+    @property
+    def structure_bytes(self) -> int:
+        """0: there is nothing beside the rows."""
+        return 0
+
     def view(self) -> _core.VectorView:
         """Where the rows lie now."""
         if self._view is None:

@@ -63,6 +63,9 @@ class MemoryUse(NamedTuple):
 
     vectors: int
     """The stored rows: 4 bytes a value in fp32, 2 in fp16, 1 in 8 bits."""
+    structure: int
+    """What an attached index has beside its rows: the graph of HNSW, the ids of inverted lists and
+    maps (without the hash table of an ``IndexIDMap2``), and where the row of each id lies."""
     sketch: int
     """The quantised copies that searches read first: 1 byte a value, padded; 0 without them."""
     traces: int
@@ -607,10 +610,11 @@ class Engine:
         with self._reading():
             rows = self._rows
             vectors = rows.storage.memory_bytes
+            structure = rows.storage.structure_bytes
             sketch = 0 if rows.sketch is None else len(rows) * rows.sketch.row_bytes
             traces = self._table.memory_bytes
-            total = vectors + sketch + traces
-            return MemoryUse(vectors, sketch, traces, total / max(1, len(rows)))
+            total = vectors + structure + sketch + traces
+            return MemoryUse(vectors, structure, sketch, traces, total / max(1, len(rows)))
 
     def traces(self, ids: ArrayLike | None = None) -> dict[str, NDArray[Any]]:
         """The columns of :meth:`state` for these memories (default: all)."""
