@@ -233,6 +233,10 @@ def test_r10_ids_of_other_memories_count_beside_what_does_not_fit() -> None:
     engine.search(query, 3, now=NOW, addends=([2**63, 2**64], [9.0, 9.0]))
     assert engine.remove([2**63, 1]) == 1
     assert engine.ids.tolist() == [0, 2]
+    large = 2**62 + 1  # no float64
+    engine.add(rows_of(1), ids=[large], now=NOW)
+    assert engine.remove([2**63, -1, large - 1]) == 0
+    assert engine.remove([2**63, -1, large]) == 1
 
 
 @pytest.mark.parametrize("wanted", [[0, 1, 2**53 + 1, 2**53 + 3, 2**62 + 1, 2**63 - 2]])

@@ -15,6 +15,8 @@ from flashbulb.errors import DimensionMismatch, MemoryNotFound
 __all__ = ["to_addends", "to_column", "to_ids", "to_tag_sets", "to_unit_rows"]
 
 
+_LIMIT = 2**63  # of int64
+
 NO_ID = -1
 """What no memory has as its id."""
 
@@ -42,9 +44,9 @@ def to_ids(
             raise TypeError(f"{name} must be integers, got an array of {ids.dtype}")
         if ids.ndim > 1:
             raise ValueError(f"{name} must be one id or a 1-d array, got shape {ids.shape}")
-        if ids.dtype != np.uint64:
-            return np.ascontiguousarray(ids.reshape(-1), dtype=np.int64)
         ids = ids.reshape(-1)
+        if ids.dtype != np.uint64 or not ids.size or ids.max() < _LIMIT:
+            return np.ascontiguousarray(ids, dtype=np.int64)
     if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__"):
         ids = (ids,)
     exact = []
@@ -52,15 +54,15 @@ def to_ids(
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
             raise TypeError(f"{name} must be integers, got {type(value).__name__} {value!r:.80}")
         exact.append(int(value))
-    limits = np.iinfo(np.int64)
-    for place, value in enumerate(exact):
-        if not limits.min <= value <= limits.max:
-            if beyond is MemoryNotFound:
-                raise MemoryNotFound(f"no memory has the id {value}")
-            if beyond is not None:
-                raise beyond(f"{name} must fit int64, got {value}")
-            exact[place] = NO_ID
-    return np.array(exact, dtype=np.int64)
+    try:
+        return np.array(exact, dtype=np.int64)
+    except OverflowError:
+        foreign = {value for value in exact if not -_LIMIT <= value < _LIMIT}
+    if beyond is MemoryNotFound:
+        raise MemoryNotFound(f"no memory has the id {min(foreign)}")
+    if beyond is not None:
+        raise beyond(f"{name} must fit int64, got {min(foreign)}")
+    return np.array([NO_ID if value in foreign else value for value in exact], np.int64)
 
 
 def to_column(

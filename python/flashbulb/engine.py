@@ -573,7 +573,8 @@ class Engine:
         """Gives the room of removed memories back. Ids do not change.
 
         It happens by itself once half of the rows are removed ones, except in an attached
-        ``IndexHNSWFlat``, whose graph must be built anew (minutes for a million rows).
+        ``IndexHNSWFlat``, whose graph must be built anew (minutes for a million rows); until that
+        has been done, the old one is kept as well.
         """
         with self._writing():
             self._compact()
