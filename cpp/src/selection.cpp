@@ -23,6 +23,10 @@ constexpr std::size_t smallest_full_batch = 17;
 constexpr std::size_t smallest_coarse_scan = 4096;
 constexpr std::size_t smallest_coarse_scan_of_whole_codes = 8192;
 
+// So many rows that may be wanted wait for each other, and so many of them are looked at in order.
+constexpr std::size_t most_survivors = 256;
+constexpr std::size_t most_promising = 16;
+
 float above(double value) {
     const auto nearest = static_cast<float>(value);
     return static_cast<double>(nearest) >= value
@@ -105,7 +109,9 @@ SelectionPlan::SelectionPlan(const VectorView& store, const TraceTable& table,
 }
 
 Selection::Selection(const SelectionPlan& plan)
-    : plan_(plan), selectors_(plan.request.query_count, FinalistSelector(plan.k)) {
+    : plan_(plan),
+      selectors_(plan.request.query_count, FinalistSelector(plan.k)),
+      survivors_(plan.batch ? 0 : plan.request.query_count) {
     if (plan.request.sketch == nullptr && !plan.vectors.direct()) {
         fetched_.resize(block_rows * plan.vectors.dim());
     }
@@ -138,6 +144,7 @@ void Selection::scan(std::size_t begin, std::size_t end) {
         scan_block(begin, count);
         begin += count;
     }
+    for (std::size_t query = 0; query < survivors_.size(); ++query) consider_survivors(query);
 }
 
 void Selection::scan_block(std::size_t begin, std::size_t count) {
@@ -268,33 +275,59 @@ void Selection::scan_query(std::size_t query, const Block& block) {
                 columns.addends = addend_values_.data();
             });
     }
-    FinalistSelector& selector = selectors_[query];
-    const float best = kernels.bound_scores(columns, count, bound, upper_.data());
-    if (static_cast<double>(best) >= selector.cut()) {
-        const double fp32_error = static_cast<double>(plan_.float32_error);
-        std::size_t survivors = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            if (static_cast<double>(upper_[i]) < selector.cut()) continue;
-            survivors_[survivors++] = static_cast<std::uint16_t>(i);
-            if (plan_.coarse) prefetch_low(block.begin + place(block, i));
-        }
-        for (std::size_t s = 0; s < survivors; ++s) {
-            const std::size_t i = survivors_[s];
-            if (static_cast<double>(upper_[i]) < selector.cut()) continue;  // it has risen since
-            const std::size_t row = block.begin + place(block, i);
-            const double cosine_error =
-                plan_.queries
-                    ? plan_.error_scale *
-                          (error.slope * static_cast<double>(block_residuals_[i]) + error.offset)
-                    : fp32_error;
-            const double addend = columns.addends != nullptr && addend_values_[i] != 0.0F
-                                      ? addend_of(query, row)
-                                      : 0.0;
-            consider(query, row, static_cast<double>(cosines_[i]), cosine_error, plan_.coarse,
-                     addend, block_vividness_[i], block_recency_[i]);
-        }
+    const std::size_t found = kernels.bound_scores(
+        columns, count, bound, above(selectors_[query].cut()), upper_.data(), above_.data());
+    Survivors& survivors = survivors_[query];
+    for (std::size_t f = 0; f < found; ++f) {
+        const std::size_t i = above_[f];
+        const std::size_t row = block.begin + place(block, i);
+        const double addend =
+            columns.addends != nullptr && addend_values_[i] != 0.0F ? addend_of(query, row) : 0.0;
+        survivors.upper.push_back(upper_[i]);
+        survivors.rows.push_back({row, addend, cosines_[i], block_residuals_[i],
+                                  block_vividness_[i], block_recency_[i]});
     }
+    if (survivors.rows.size() >= most_survivors) consider_survivors(query);
     if (columns.addends != nullptr) addend_values_.fill(0.0F);
+}
+
+void Selection::consider_survivors(std::size_t query) {
+    auto& [rows, upper] = survivors_[query];
+    CosineError error{0.0, static_cast<double>(plan_.float32_error)};
+    if (plan_.queries) {
+        error =
+            plan_.coarse ? plan_.queries->coarse_error(query) : plan_.queries->fine_error(query);
+        error.slope *= plan_.error_scale;
+        error.offset *= plan_.error_scale;
+    }
+    const auto may_be_wanted = [&, &upper = upper](std::size_t i) {
+        return static_cast<double>(upper[i]) >= selectors_[query].cut();
+    };
+    const auto consider_one = [&, &rows = rows](std::size_t i) {
+        const Survivors::Row& each = rows[i];
+        consider(query, each.row, static_cast<double>(each.cosine),
+                 error.slope * static_cast<double>(each.residual) + error.offset, plan_.coarse,
+                 each.addend, each.vividness, each.recency);
+    };
+    const auto place_of_largest = active_kernels().place_of_largest;
+    for (std::size_t first = std::min({rows.size(), plan_.k, most_promising}); first > 0; --first) {
+        const std::size_t i = place_of_largest(upper.data(), upper.size());
+        if (!may_be_wanted(i)) break;
+        consider_one(i);
+        upper[i] = -std::numeric_limits<float>::infinity();
+    }
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!may_be_wanted(i)) continue;
+        if (plan_.coarse) prefetch_low(rows[i].row);
+        rows[left] = rows[i];
+        upper[left++] = upper[i];
+    }
+    for (std::size_t i = 0; i < left; ++i) {
+        if (may_be_wanted(i)) consider_one(i);
+    }
+    rows.clear();
+    upper.clear();
 }
 
 void Selection::prefetch_low(std::size_t row) const noexcept {

@@ -82,6 +82,22 @@ private:
     [[nodiscard]] std::size_t place(const Block& block, std::size_t i) const noexcept {
         return block.sparse ? places_[i] : i;
     }
+    /// Rows that may be wanted, until they are looked at.
+    struct Survivors {
+        struct Row {
+            std::size_t row;
+            double addend;
+            float cosine;
+            float residual;
+            std::uint16_t vividness;
+            std::uint16_t recency;
+        };
+        std::vector<Row> rows;
+        std::vector<float> upper;  ///< of their scores
+    };
+    /// Looks at a query's survivors, the most promising first: the cut rises at once, and spares
+    /// most of the others.
+    void consider_survivors(std::size_t query);
     [[nodiscard]] double addend_of(std::size_t query, std::size_t row) const;
     /// The largest score that a similarity and codes of the bonus allow.
     [[nodiscard]] double upper_bound(double similarity, std::uint16_t vividness,
@@ -93,6 +109,7 @@ private:
 
     const SelectionPlan& plan_;
     std::vector<FinalistSelector> selectors_;
+    std::vector<Survivors> survivors_;  // of each query
     std::vector<Cursor> addends_;
     std::optional<BlockFilter> filter_;
     std::size_t allowed_ = 0;
@@ -102,7 +119,7 @@ private:
     alignas(64) std::array<std::uint16_t, block_rows> places_{};
     alignas(64) std::array<float, block_rows> cosines_{};
     alignas(64) std::array<float, block_rows> upper_{};
-    alignas(64) std::array<std::uint16_t, block_rows> survivors_{};
+    alignas(64) std::array<std::uint16_t, block_rows> above_{};
     alignas(64) std::array<float, block_rows> scales_{};
     alignas(64) std::array<float, block_rows> residuals_{};
     alignas(64) std::array<float, block_rows> addend_values_{};

@@ -36,7 +36,7 @@ TEST_P(Kernels, SelectionStaysWithinTheSlackThatSearchAllows) {
     }
 }
 
-TEST_P(Kernels, BoundsAreAboveTheScoresMasksCountAndTheBestIsReturned) {
+TEST_P(Kernels, BoundsAreAboveTheScoresMasksCountAndThoseFromTheCutAreFound) {
     Random random(2);
     constexpr float lowest = -std::numeric_limits<float>::infinity();
     for (std::size_t count = 1; count <= 70; ++count) {
@@ -55,11 +55,19 @@ TEST_P(Kernels, BoundsAreAboveTheScoresMasksCountAndTheBestIsReturned) {
         for (const bool has_addends : {false, true}) {
             for (const bool has_mask : {false, true}) {
                 std::vector<float> upper(count);
-                const float best = active_kernels().bound_scores(
-                    {cosines.data(), residuals.data(), vividness.data(), recency.data(),
-                     has_addends ? addends.data() : nullptr, has_mask ? mask.data() : nullptr},
-                    count, p, upper.data());
-                float expected_best = lowest;
+                const kernels::BoundColumns columns{cosines.data(),
+                                                    residuals.data(),
+                                                    vividness.data(),
+                                                    recency.data(),
+                                                    has_addends ? addends.data() : nullptr,
+                                                    has_mask ? mask.data() : nullptr};
+                std::vector<std::uint16_t> places(count);
+                const auto bound_from = [&](float cut) {
+                    places.resize(count);
+                    places.resize(active_kernels().bound_scores(columns, count, p, cut,
+                                                                upper.data(), places.data()));
+                };
+                bound_from(std::numeric_limits<float>::lowest());
                 for (std::size_t i = 0; i < count; ++i) {
                     const double similarity = 0.5 * static_cast<double>(cosines[i]) +
                                               0.25 * static_cast<double>(residuals[i]) + 0.125 +
@@ -74,11 +82,35 @@ TEST_P(Kernels, BoundsAreAboveTheScoresMasksCountAndTheBestIsReturned) {
                     } else {
                         EXPECT_NEAR(static_cast<double>(upper[i]), score, 3e-6);
                     }
-                    expected_best = std::max(expected_best, upper[i]);
                 }
-                EXPECT_EQ(best, expected_best);
+                const float middle = upper[count / 2];
+                for (const float cut :
+                     {std::numeric_limits<float>::lowest(), middle > lowest ? middle : 0.0F,
+                      std::numeric_limits<float>::max()}) {
+                    bound_from(cut);
+                    std::vector<std::uint16_t> expected;
+                    for (std::size_t i = 0; i < count; ++i) {
+                        if (upper[i] >= cut) expected.push_back(static_cast<std::uint16_t>(i));
+                    }
+                    EXPECT_EQ(places, expected) << count << " rows, from " << cut;
+                }
             }
         }
+    }
+}
+
+TEST_P(Kernels, ThePlaceOfTheLargestIsFoundAmongMinusInfinitiesToo) {
+    Random random(3);
+    constexpr float lowest = -std::numeric_limits<float>::infinity();
+    for (std::size_t count = 1; count <= 70; ++count) {
+        std::vector<float> values = testing::random_rows(random, 1, count);
+        for (std::size_t n = 0; n < count; ++n) {
+            const std::size_t place = active_kernels().place_of_largest(values.data(), count);
+            ASSERT_LT(place, count);
+            EXPECT_EQ(values[place], *std::max_element(values.begin(), values.end()));
+            values[place] = lowest;
+        }
+        EXPECT_LT(active_kernels().place_of_largest(values.data(), count), count);
     }
 }
 

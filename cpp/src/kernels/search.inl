@@ -83,8 +83,44 @@ static inline void bound_loop(const BoundColumns& c, std::size_t count, const Bo
     }
 }
 
-static float bound_scores(const BoundColumns& columns, std::size_t count, const BoundParameters& p,
-                          float* upper) noexcept {
+// Places of the values that are at least `cut`, which is above minus infinity.
+static inline std::size_t places_from(const float* values, std::size_t count, float cut,
+                                      std::uint16_t* places) noexcept {
+    std::size_t found = 0;
+    std::size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+#if defined(__AVX512F__)
+        const __mmask16 high =
+            _mm512_cmp_ps_mask(_mm512_loadu_ps(values + i), _mm512_set1_ps(cut), _CMP_GE_OQ);
+        const __m512i lanes =
+            _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+        const __m512i all = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(i)));
+        // Sixteen places are written; those after the found ones are written again.
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(places + found),
+                            _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(high, all)));
+        found += static_cast<std::size_t>(__builtin_popcount(high));
+#else
+        int any = 0;
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            any |= static_cast<int>(values[i + lane] >= cut);
+        }
+        if (any == 0) continue;
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            places[found] = static_cast<std::uint16_t>(i + lane);
+            found += static_cast<std::size_t>(values[i + lane] >= cut);
+        }
+#endif
+    }
+    for (; i < count; ++i) {
+        places[found] = static_cast<std::uint16_t>(i);
+        found += static_cast<std::size_t>(values[i] >= cut);
+    }
+    return found;
+}
+
+static std::size_t bound_scores(const BoundColumns& columns, std::size_t count,
+                                const BoundParameters& p, float cut, float* upper,
+                                std::uint16_t* places) noexcept {
     constexpr float lowest = -__builtin_inff();
     if (columns.addends != nullptr) {
         bound_loop<true>(columns, count, p, upper);
@@ -94,16 +130,33 @@ static float bound_scores(const BoundColumns& columns, std::size_t count, const 
     if (columns.mask != nullptr) {
         for (std::size_t i = 0; i < count; ++i) upper[i] = columns.mask[i] != 0 ? upper[i] : lowest;
     }
-    float best[16];
-    for (float& value : best) value = lowest;
-    std::size_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        for (std::size_t lane = 0; lane < 16; ++lane) {
-            best[lane] = larger(upper[i + lane], best[lane]);
-        }
-    }
-    for (; i < count; ++i) best[0] = larger(upper[i], best[0]);
-    float result = lowest;
-    for (const float value : best) result = larger(value, result);
-    return result;
+    return places_from(upper, count, cut, places);
 }
+
+#if defined(__AVX512F__)
+
+static std::size_t place_of_largest(const float* values, std::size_t count) noexcept {
+    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+    const auto load = [&](std::size_t i) {
+        const std::size_t left = count - i;
+        const auto wanted = static_cast<__mmask16>(left < 16 ? (1U << left) - 1U : 0xFFFFU);
+        return _mm512_mask_loadu_ps(lowest, wanted, values + i);
+    };
+    __m512 best = lowest;
+    for (std::size_t i = 0; i < count; i += 16) best = _mm512_max_ps(best, load(i));
+    const __m512 largest = _mm512_set1_ps(_mm512_reduce_max_ps(best));
+    std::size_t i = 0;
+    unsigned found = 0;
+    while ((found = _mm512_cmp_ps_mask(load(i), largest, _CMP_EQ_OQ)) == 0) i += 16;
+    return i + static_cast<unsigned>(__builtin_ctz(found));
+}
+
+#else
+
+static std::size_t place_of_largest(const float* values, std::size_t count) noexcept {
+    std::size_t place = 0;
+    for (std::size_t i = 1; i < count; ++i) place = values[i] > values[place] ? i : place;
+    return place;
+}
+
+#endif

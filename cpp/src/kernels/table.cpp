@@ -51,6 +51,7 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         bonus,
         bonus_bounds,
         bound_scores,
+        place_of_largest,
         filter_flags,
         filter_times,
         filter_blooms,

@@ -168,9 +168,14 @@ struct KernelTable {
                          std::uint16_t* recency) noexcept;
 
     /// Upper bounds of scores: upper[i] = F(w cosine + addend + error) with F the ramped sum; -inf
-    /// where mask[i] == 0. @return the largest of them (-inf if there is none).
-    float (*bound_scores)(const BoundColumns& columns, std::size_t count,
-                          const BoundParameters& parameters, float* upper) noexcept;
+    /// where mask[i] == 0. Those that are at least `cut` stand at `places` (ascending, room for
+    /// `count`). @pre cut > -inf. @return how many.
+    std::size_t (*bound_scores)(const BoundColumns& columns, std::size_t count,
+                                const BoundParameters& parameters, float cut, float* upper,
+                                std::uint16_t* places) noexcept;
+
+    /// Where the largest value stands; among equal ones, any of them. @pre count > 0
+    std::size_t (*place_of_largest)(const float* values, std::size_t count) noexcept;
 
     /// mask[i] = (flags[i] & care) == want
     void (*filter_flags)(const std::uint8_t* flags, std::size_t count, std::uint8_t care,
