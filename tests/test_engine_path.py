@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from flashbulb._faiss import SearchPath
 from flashbulb.engine import Engine, SearchResult
 from simd import each_level
+from strategies import assert_same_state
 
 NOW = 1.7e9
 DAY = 86_400.0
@@ -102,6 +103,31 @@ def test_an_attached_index_gets_a_sketch_of_its_rows() -> None:
     assert engine.search(rows[123], 1, now=NOW).ids.tolist() == [123]
     engine.remove([123])
     assert 123 not in engine.search(rows[123], 500, now=NOW).ids
+
+
+def test_a_compaction_without_room_for_a_sketch_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    random = np.random.default_rng(2)
+    engine = Engine(20, path="int8")
+    engine.add(random.normal(size=(500, 20)), now=NOW)
+    engine.remove(np.arange(0, 500, 3))
+    before = engine.state()
+    query = random.normal(size=20)
+    found = engine.search(query, 7, now=NOW)
+
+    def no_room(_: int) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("flashbulb._core.Sketch", no_room)
+        engine.compact()
+    assert engine.path == "fp32"
+    assert_same_state(engine.state(), before)
+    assert_same(engine.search(query, 7, now=NOW), found)
+    engine.add(random.normal(size=(1, 20)), now=NOW)
+    assert engine.path == "int8"
+    assert engine.search(engine.vectors([499])[0], 1, now=NOW).ids.tolist() == [499]
 
 
 def test_an_unknown_path_is_refused() -> None:

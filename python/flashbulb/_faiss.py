@@ -5,6 +5,7 @@ Only this file, ``_attach.py`` and ``_attached.py`` know FAISS.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Literal, cast
 
 import faiss
@@ -109,9 +110,10 @@ class VectorRows:
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Drops all rows but the kept ones (ascending), which move to the front in their order."""
         self.storage.keep(kept)
-        if self.sketch is not None:
-            self.sketch.truncate(0)
-        self._extend_sketch()
+        self.sketch = None
+        # The rows have moved: without room for a sketch, searches read them until the next change.
+        with contextlib.suppress(MemoryError):
+            self._extend_sketch()
 
     def truncate(self, count: int) -> None:
         """Drops the rows from ``count`` on."""
@@ -128,12 +130,14 @@ class VectorRows:
         return self.storage.candidates(query, count)
 
     def _extend_sketch(self) -> None:
-        if self.sketch is None:
+        sketch = self.sketch
+        if sketch is None:
             enough = _SKETCH_FROM_ROWS.get(_core.simd_level(), _SKETCH_FROM_ROWS_WITH_VNNI)
             if self._path == "fp32" or (self._path == "auto" and len(self) < enough):
                 return
-            self.sketch = _core.Sketch(self.dim)
-        self.sketch.extend(self.view())
+            sketch = _core.Sketch(self.dim)
+        sketch.extend(self.view())
+        self.sketch = sketch
 
 
 class OwnRows:
