@@ -122,6 +122,18 @@ static void encode(const float* rotated, std::size_t dim, std::size_t stride, st
     *residual8 = rounded_up(__builtin_sqrt(sum_of_lanes(errors8)) * (1.0 + 1e-9));
 }
 
+// Adds the squares of `count` values, a multiple of eight, to eight sums.
+static inline void add_squares(const double* values, std::size_t count, double* sums) noexcept {
+    for (std::size_t lane = 0; lane < all_lanes; lane += Part::lanes) {
+        Part sum = Part::load(sums + lane);
+        for (std::size_t i = lane; i < count; i += all_lanes) {
+            const Part value = Part::load(values + i);
+            sum = sum + value * value;
+        }
+        sum.store(sums + lane);
+    }
+}
+
 // Digits of a rotated query, and the squares of what the first and what both of them miss.
 static void code_query(const float* rotated, std::size_t dim, std::int8_t* high, std::int8_t* low,
                        QueryCodes* out) noexcept {
@@ -135,37 +147,39 @@ static void code_query(const float* rotated, std::size_t dim, std::int8_t* high,
     constexpr double round_magic = 6755399441055744.0;  // 1.5 * 2^52
     double missed4[8] = {};
     double missed8[8] = {};
-    int high_sums[8] = {};
-    int low_sums[8] = {};
-    const auto code_one = [&](std::size_t place, std::size_t lane) {
-        const double value = static_cast<double>(rotated[place]);
-        const double first =
-            smaller(larger((value * inverse + round_magic) - round_magic, -127.0), 127.0);
-        const double rest = value - step * first;
-        const double second =
-            smaller(larger((rest * low_inverse + round_magic) - round_magic, -127.0), 127.0);
-        const double left = rest - static_cast<double>(low_step) * second;
-        high[place] = static_cast<std::int8_t>(static_cast<int>(first));
-        low[place] = static_cast<std::int8_t>(static_cast<int>(second));
-        missed4[lane] += rest * rest;
-        missed8[lane] += left * left;
-        high_sums[lane] += static_cast<int>(first);
-        low_sums[lane] += static_cast<int>(second);
-    };
-    std::size_t i = 0;
-    for (; i + 8 <= dim; i += 8) {
-        for (std::size_t lane = 0; lane < 8; ++lane) code_one(i + lane, lane);
+    int high_sum = 0;
+    int low_sum = 0;
+    constexpr std::size_t together = 64;
+    for (std::size_t chunk = 0; chunk < dim; chunk += together) {
+        const std::size_t count = dim - chunk < together ? dim - chunk : together;
+        double values[together] = {};
+        for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<double>(rotated[chunk + i]);
+        double rest[together];
+        double left[together];
+        int first_digits[together];
+        int second_digits[together];
+        for (std::size_t i = 0; i < together; ++i) {
+            const double first =
+                smaller(larger((values[i] * inverse + round_magic) - round_magic, -127.0), 127.0);
+            rest[i] = values[i] - step * first;
+            const double second =
+                smaller(larger((rest[i] * low_inverse + round_magic) - round_magic, -127.0), 127.0);
+            left[i] = rest[i] - static_cast<double>(low_step) * second;
+            first_digits[i] = static_cast<int>(first);
+            second_digits[i] = static_cast<int>(second);
+        }
+        add_squares(rest, together, missed4);
+        add_squares(left, together, missed8);
+        for (std::size_t i = 0; i < together; ++i) {
+            high_sum += first_digits[i];
+            low_sum += second_digits[i];
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            high[chunk + i] = static_cast<std::int8_t>(first_digits[i]);
+            low[chunk + i] = static_cast<std::int8_t>(second_digits[i]);
+        }
     }
-    for (std::size_t lane = 0; i < dim; ++i, ++lane) code_one(i, lane);
-    out->low_step = low_step;
-    out->missed4 = sum_of_lanes(missed4);
-    out->missed8 = sum_of_lanes(missed8);
-    out->high_sum = 0;
-    out->low_sum = 0;
-    for (int lane = 0; lane < 8; ++lane) {
-        out->high_sum += high_sums[lane];
-        out->low_sum += low_sums[lane];
-    }
+    *out = {low_step, high_sum, low_sum, sum_of_lanes(missed4), sum_of_lanes(missed8)};
 }
 
 // How far ahead of the codes in work the next ones are asked for, in bytes; past the end of the
@@ -345,11 +359,12 @@ static inline void store_sums(const CodeSums* sums, int* out) noexcept { *out = 
 // 2 * (i - i % 64) + i % 64, those of the second halves 64 further.
 static inline std::size_t digit_place(std::size_t i) noexcept { return 2 * i - i % 64; }
 
-// Products of the high planes of R rows with the high digits; with `Ahead`, the rows follow each
-// other and the next ones are asked for.
+// Sums of products of the high planes of R rows with the high digits, of few enough rows that all
+// of it stays in registers; with `Ahead`, the rows follow each other and the next ones are asked
+// for.
 template <int R, bool Ahead, class AddressOf>
-static inline void scan_int4_rows(AddressOf address_of, std::size_t stride, const CodedQuery& query,
-                                  const float* scales, float* out) noexcept {
+static inline void int4_sums(AddressOf address_of, std::size_t stride, const CodedQuery& query,
+                             CodeSums* out) noexcept {
     CodeSums sums[R];
     const std::uint8_t* rows[R];
     for (int r = 0; r < R; ++r) {
@@ -366,16 +381,30 @@ static inline void scan_int4_rows(AddressOf address_of, std::size_t stride, cons
             sums[r] = add_products(sums[r], second_half(codes), second);
         }
     }
+    for (int r = 0; r < R; ++r) out[r] = sums[r];
+}
+
+template <int R, bool Ahead, class AddressOf>
+static inline void scan_int4_rows(AddressOf address_of, std::size_t stride, const CodedQuery& query,
+                                  const float* __restrict scales, float* __restrict out) noexcept {
+    constexpr int at_once = R < 4 ? R : 4;
+    CodeSums sums[R];
+    for (int r = 0; r < R; r += at_once) {
+        int4_sums<at_once, Ahead>([&](int next) { return address_of(r + next); }, stride, query,
+                                  sums + r);
+    }
     int products[R];
     if constexpr (R == rows_together) {
         store_sums(sums, products);
     } else {
         for (int r = 0; r < R; ++r) products[r] = sum_of(sums[r]);
     }
+    const int bias = query.high_bias4;
+    const float scale = query.scale4;
     for (int r = 0; r < R; ++r) {
         // Twice 16 * high - 120.5, in integers: in float32 the difference would cancel.
-        const int doubled = 32 * products[r] - query.high_bias4;
-        out[r] = static_cast<float>(doubled) * (scales[r] * query.scale4);
+        const int doubled = 32 * products[r] - bias;
+        out[r] = static_cast<float>(doubled) * (scales[r] * scale);
     }
 }
 
@@ -435,13 +464,14 @@ static inline Codes second_codes(Codes high, Codes low) noexcept {
 #endif
 }
 
-// Products of R rows with both digits.
+// Sums of products of R rows with the high digits, and with the low ones.
 template <int R>
-static inline void int8_products(const std::uint8_t* high, const std::uint8_t* low,
-                                 std::size_t stride, const CodedQuery& query, int* high_products,
-                                 int* low_products) noexcept {
-    CodeSums sums[2 * R];  // with the high digits, then with the low ones
-    for (int r = 0; r < 2 * R; ++r) sums[r] = no_sums();
+static inline void int8_sums(const std::uint8_t* high, const std::uint8_t* low, std::size_t stride,
+                             const CodedQuery& query, CodeSums* high_out,
+                             CodeSums* low_out) noexcept {
+    CodeSums high_sums[R];
+    CodeSums low_sums[R];
+    for (int r = 0; r < R; ++r) high_sums[r] = low_sums[r] = no_sums();
     for (std::size_t i = 0; i < stride; i += codes_bytes) {
         const std::size_t place = digit_place(i);
         const Codes high_first = load_codes(query.high + place);
@@ -456,19 +486,32 @@ static inline void int8_products(const std::uint8_t* high, const std::uint8_t* l
             const Codes lower = load_codes(low + offset);
             const Codes first = first_codes(upper, lower);
             const Codes second = second_codes(upper, lower);
-            sums[r] = add_products(sums[r], first, high_first);
-            sums[R + r] = add_products(sums[R + r], first, low_first);
-            sums[r] = add_products(sums[r], second, high_second);
-            sums[R + r] = add_products(sums[R + r], second, low_second);
+            high_sums[r] = add_products(high_sums[r], first, high_first);
+            low_sums[r] = add_products(low_sums[r], first, low_first);
+            high_sums[r] = add_products(high_sums[r], second, high_second);
+            low_sums[r] = add_products(low_sums[r], second, low_second);
         }
     }
-    if constexpr (2 * R == rows_together) {
-        int products[2 * R];
-        store_sums(sums, products);
-        for (int r = 0; r < R; ++r) {
-            high_products[r] = products[r];
-            low_products[r] = products[R + r];
-        }
+    for (int r = 0; r < R; ++r) {
+        high_out[r] = high_sums[r];
+        low_out[r] = low_sums[r];
+    }
+}
+
+// Products of R rows with both digits.
+template <int R>
+static inline void int8_products(const std::uint8_t* high, const std::uint8_t* low,
+                                 std::size_t stride, const CodedQuery& query, int* high_products,
+                                 int* low_products) noexcept {
+    constexpr int at_once = R < 4 ? R : 4;
+    CodeSums sums[2 * R];  // with the high digits, then with the low ones
+    for (int r = 0; r < R; r += at_once) {
+        const std::size_t offset = static_cast<std::size_t>(r) * stride;
+        int8_sums<at_once>(high + offset, low + offset, stride, query, sums + r, sums + R + r);
+    }
+    if constexpr (R == rows_together) {
+        store_sums(sums, high_products);
+        store_sums(sums + R, low_products);
     } else {
         for (int r = 0; r < R; ++r) {
             high_products[r] = sum_of(sums[r]);
@@ -477,7 +520,7 @@ static inline void int8_products(const std::uint8_t* high, const std::uint8_t* l
     }
 }
 
-static constexpr std::size_t int8_rows_together = rows_together / 2;
+static constexpr std::size_t int8_rows_together = rows_together;
 
 #else
 
@@ -526,15 +569,18 @@ static constexpr std::size_t int8_rows_together = 4;
 
 template <int R>
 static inline void scan_int8_rows(const std::uint8_t* high, const std::uint8_t* low,
-                                  std::size_t stride, const CodedQuery& query, const float* scales,
-                                  float* out) noexcept {
+                                  std::size_t stride, const CodedQuery& query,
+                                  const float* __restrict scales, float* __restrict out) noexcept {
     int high_products[R];
     int low_products[R];
     int8_products<R>(high, low, stride, query, high_products, low_products);
+    const int high_bias = query.high_bias8;
+    const int low_bias = query.low_bias8;
+    const float scale = query.scale8;
     for (int r = 0; r < R; ++r) {
-        const auto h = static_cast<float>(high_products[r] - query.high_bias8);
-        const auto l = static_cast<float>(low_products[r] - query.low_bias8);
-        out[r] = scales[r] * (query.scale8 * (254.0F * h + l));
+        const auto h = static_cast<float>(high_products[r] - high_bias);
+        const auto l = static_cast<float>(low_products[r] - low_bias);
+        out[r] = scales[r] * (scale * (254.0F * h + l));
     }
 }
 
