@@ -29,6 +29,21 @@ from strategies import (
     unit_rows,
 )
 
+
+def assert_part_of(nearby: Any, exact: Any, everything: Any, twin: ReferenceEngine) -> None:
+    """An approximate result: as long as the exact one, exactly scored, no flashbulb less."""
+    assert len(nearby.ids) == len(exact.ids)
+    place = {memory_id: i for i, memory_id in enumerate(everything.ids.tolist())}
+    places = [place[memory_id] for memory_id in nearby.ids.tolist()]
+    assert places == sorted(set(places))
+    for name, values in nearby._asdict().items():
+        np.testing.assert_array_equal(values, getattr(everything, name)[places], err_msg=name)
+    state = twin.state
+    threshold = state["policy"]["flashbulb_threshold"]
+    flashbulbs = state["ids"][state["pinned"] | (state["salience"] >= threshold)]
+    assert np.isin(np.intersect1d(exact.ids, flashbulbs), nearby.ids).all()
+
+
 few = st.lists(st.integers(0, 2**16), min_size=1, max_size=4)
 
 
@@ -166,8 +181,8 @@ class EngineAgainstTwin(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         before = self.engine.state()
-        if self.kind in EIGHT_BIT:
-            with pytest.raises(ValueError, match="storage must be 'fp32' or 'fp16', got 'sq8'"):
+        if self.kind in EIGHT_BIT or "residual" in self.kind:
+            with pytest.raises(ValueError, match="storage must be 'fp32' or 'fp16', got"):
                 Engine.from_state(before)
             return
         with segments_of(self.segment_rows):
@@ -188,9 +203,18 @@ class EngineAgainstTwin(RuleBasedStateMachine):
         now = self.now + DAY
         expected = twin.search(to_unit_rows(query, None, "query")[0], k, now=now, tags=tags)
         with at_level(level):
-            found = self.engine.search(query[0], k, now=now, tags=tags)
+            found = self.engine.search(query[0], k, now=now, tags=tags, exact=True)
+            nearby = self.engine.search(query[0], k, now=now, tags=tags, exact=False)
         for name, values in found._asdict().items():
             np.testing.assert_array_equal(values, getattr(expected, name), err_msg=name)
+        everything = twin.search(to_unit_rows(query, None, "query")[0], 10**6, now=now, tags=tags)
+        assert_part_of(nearby, found, everything, twin)
+
+    @precondition(lambda self: self.engine._rows.divisible)
+    @rule()
+    def divide(self) -> None:
+        self.engine.build_partition()
+        assert (self.engine.partition is None) == (not self.vectors)
 
     @invariant()
     def ids_and_vectors_belong_together(self) -> None:

@@ -9,6 +9,7 @@ PYBIND11_MODULE(_core, module) {
     register_rw_lock(module);
     register_vectors(module);
     register_traces(module);
+    register_partition(module);
     register_search(module);
     register_welford(module);
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "arrays.hpp"
+#include "flashbulb/approximate.hpp"
 #include "flashbulb/search.hpp"
 #include "flashbulb/suppression.hpp"
 #include "gil.hpp"
@@ -39,7 +40,9 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
                       const py::object& time_exempt, const std::optional<int>& status,
                       const py::object& allowed,
                       const std::vector<std::pair<py::object, py::object>>& addends,
-                      const Sketch* sketch, const std::string& path) {
+                      const Sketch* sketch, const std::string& path, const Partition* partition,
+                      std::size_t least_lists, std::size_t wanted_rows,
+                      const py::object& candidates_object, std::size_t least_candidates) {
     const auto queries = require_array<float>(queries_object, "queries", 2);
     if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
         throw py::value_error("queries must have " + std::to_string(view.dim()) + " columns, got " +
@@ -68,10 +71,16 @@ py::tuple search_rows(const VectorView& view, const TraceTable& traces,
         request.addends.push_back(
             {rows_of(rows, "addend rows", view.rows()), {span.begin(), span.end()}});
     }
+    const std::vector<std::size_t> candidates =
+        rows_of(candidates_object, "candidates", view.rows());
+    const bool nearby = partition != nullptr || !candidates_object.is_none();
     SearchResult result;
     {
         const GilReleased released;
-        result = search(view, traces, request);
+        result = nearby ? search_nearby(
+                              view, traces, request,
+                              {partition, least_lists, wanted_rows, candidates, least_candidates})
+                        : search(view, traces, request);
     }
     const std::vector<py::ssize_t> shape = {queries.shape(0), static_cast<py::ssize_t>(result.k)};
     return py::make_tuple(
@@ -121,8 +130,19 @@ void register_search(py::module_& module) {
                py::arg("unknown_tag"), py::arg("since"), py::arg("until"), py::arg("time_exempt"),
                py::arg("status"), py::arg("allowed"), py::arg("addends"),
                py::arg("sketch") = nullptr, py::arg("path") = "auto",
-               "Exact fused top-k: (ids, scores, similarities, cosines, vividness bonus, recency "
+               py::arg("partition") = nullptr, py::arg("least_lists") = 1,
+               py::arg("wanted_rows") = 0, py::arg("candidates") = py::none(),
+               py::arg("least_candidates") = 1,
+               "Fused top-k, exact unless a partition or candidates say where to look: (ids, "
+               "scores, similarities, cosines, vividness bonus, recency "
                "bonus), each (queries, k).");
+    module.def(
+        "vivid_rows",
+        [](const TraceTable& traces, double now, double vividness_weight, double recency_weight) {
+            return rows_to_array(vivid_rows(traces, now, vividness_weight, recency_weight));
+        },
+        py::arg("traces"), py::arg("now"), py::arg("vividness_weight"), py::arg("recency_weight"),
+        "Rows that every approximate search looks at for their bonus.");
     module.def(
         "resolve_path",
         [](const std::string& path, std::size_t rows) {

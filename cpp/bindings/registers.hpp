@@ -10,6 +10,7 @@ void register_policy(pybind11::module_& module);
 void register_rw_lock(pybind11::module_& module);
 void register_vectors(pybind11::module_& module);
 void register_traces(pybind11::module_& module);
+void register_partition(pybind11::module_& module);
 void register_search(pybind11::module_& module);
 void register_welford(pybind11::module_& module);
 

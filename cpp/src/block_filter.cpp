@@ -18,6 +18,7 @@ BlockFilter::BlockFilter(const TraceTable& traces, const Filter& filter, std::si
       columns_(traces.columns()),
       filter_(filter),
       has_window_(std::isfinite(filter.since) || std::isfinite(filter.until)),
+      wanted_bloom_(tag_bloom(filter.tags)),
       exempt_(filter.time_exempt, begin),
       allowed_(filter.allowed ? *filter.allowed : no_rows_, begin) {
     if (filter.status) {
@@ -52,6 +53,24 @@ std::size_t BlockFilter::operator()(std::size_t begin, std::size_t count, std::u
     }
     if (!filter_.tags.empty()) traces_.filter_tags(begin, count, filter_.tags, mask);
     return static_cast<std::size_t>(std::count(mask, mask + count, std::uint8_t{1}));
+}
+
+std::size_t BlockFilter::keep(std::size_t begin, std::uint16_t* places, std::size_t count) {
+    if (filter_.unknown_tag) return 0;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t row = begin + places[i];
+        if ((columns_.flags[row] & care_) != want_) continue;
+        if (has_window_) {
+            const double created = columns_.created[row];
+            const bool inside = filter_.since <= created && created < filter_.until;
+            if (!inside && exempt_.next(row, row + 1) != row) continue;
+        }
+        if ((columns_.tag_bloom[row] & wanted_bloom_) != wanted_bloom_) continue;
+        if (!filter_.tags.empty() && !traces_.has_tags(row, filter_.tags)) continue;
+        places[kept++] = places[i];
+    }
+    return kept;
 }
 
 }  // namespace flashbulb

@@ -50,11 +50,16 @@ public:
     /// Fills mask[0 .. count) for the rows from `begin`. @return how many pass.
     std::size_t operator()(std::size_t begin, std::size_t count, std::uint8_t* mask);
 
+    /// Keeps those of the rows begin + places[0 .. count) (ascending) that pass, whether `allowed`
+    /// names them or not. @return how many do.
+    std::size_t keep(std::size_t begin, std::uint16_t* places, std::size_t count);
+
 private:
     const TraceTable& traces_;
     TraceTable::Columns columns_;
     const Filter& filter_;
     bool has_window_;
+    std::uint64_t wanted_bloom_;
     std::uint8_t care_ = TraceTable::dead;
     std::uint8_t want_ = 0;
     std::vector<std::size_t> no_rows_;

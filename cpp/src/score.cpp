@@ -1,5 +1,7 @@
 #include "score.hpp"
 
+#include <algorithm>
+
 #include "dispatch.hpp"
 #include "parameters.hpp"
 
@@ -60,6 +62,16 @@ std::vector<Scored> score_rows(const VectorView& vectors, const TraceTable& trac
         const double score = (similarity + vividness_bonus) + recency_bonus;
         scored.push_back({ids[row], score, similarity, cosine, vividness_bonus, recency_bonus});
     }
+    return scored;
+}
+
+std::vector<Scored> best_rows(const VectorView& vectors, const TraceTable& traces,
+                              const SearchRequest& request, std::size_t query,
+                              const std::vector<std::size_t>& rows, std::size_t count) {
+    std::vector<Scored> scored = score_rows(vectors, traces, request, query, rows);
+    const auto end = scored.begin() + static_cast<std::ptrdiff_t>(std::min(count, scored.size()));
+    std::partial_sort(scored.begin(), end, scored.end(), ranks_before);
+    scored.erase(end, scored.end());
     return scored;
 }
 

@@ -40,4 +40,10 @@ struct Scored {
                                              const SearchRequest& request, std::size_t query,
                                              const std::vector<std::size_t>& rows);
 
+/// The best `count` of these rows (or all, if they are fewer) in the order of the result.
+[[nodiscard]] std::vector<Scored> best_rows(const VectorView& vectors, const TraceTable& traces,
+                                            const SearchRequest& request, std::size_t query,
+                                            const std::vector<std::size_t>& rows,
+                                            std::size_t count);
+
 }  // namespace flashbulb

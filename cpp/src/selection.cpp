@@ -128,12 +128,16 @@ void Selection::merge(const Selection& other) {
     allowed_ += other.allowed_;
 }
 
-void Selection::scan(std::size_t begin, std::size_t end) {
+void Selection::start(std::size_t begin) {
     filter_.emplace(plan_.traces, plan_.request.filter, begin);
     addends_.clear();
     for (const SparseAddends& addends : plan_.request.addends) {
         addends_.emplace_back(addends.rows, begin);
     }
+}
+
+void Selection::scan(std::size_t begin, std::size_t end) {
+    start(begin);
     while ((begin = filter_->next(begin, end)) < end) {
         std::size_t count = std::min(block_rows, end - begin);
         if (plan_.request.sketch != nullptr) {
@@ -141,20 +145,56 @@ void Selection::scan(std::size_t begin, std::size_t end) {
         } else {
             count = std::min(count, plan_.vectors.run(begin));
         }
-        scan_block(begin, count);
+        scan_range(begin, count);
         begin += count;
     }
+    finish();
+}
+
+void Selection::scan(const RowSet& rows) {
+    start(0);
+    static_assert(Sketch::chunk_rows <= std::size_t{1} << 16U, "a place has 16 bits");
+    for (std::size_t begin = 0; begin < rows.limit(); begin += Sketch::chunk_rows) {
+        std::size_t count = 0;
+        rows.visit(begin, begin + Sketch::chunk_rows, [&](std::size_t row) {
+            places_[count++] = static_cast<std::uint16_t>(row - begin);
+            if (count < block_rows) return;
+            scan_places(begin, count);
+            count = 0;
+        });
+        scan_places(begin, count);
+    }
+    finish();
+}
+
+void Selection::finish() {
     for (std::size_t query = 0; query < survivors_.size(); ++query) consider_survivors(query);
 }
 
-void Selection::scan_block(std::size_t begin, std::size_t count) {
+void Selection::scan_range(std::size_t begin, std::size_t count) {
     const std::size_t wanted = (*filter_)(begin, count, mask_.data());
-    if (wanted == 0) return;
-    allowed_ += wanted;
     const Block block{begin, count, wanted, wanted * sparse_divisor < count};
+    if (block.sparse) {
+        std::size_t place = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            if (mask_[i] != 0) places_[place++] = static_cast<std::uint16_t>(i);
+        }
+    }
+    scan_block(block);
+}
+
+void Selection::scan_places(std::size_t begin, std::size_t count) {
+    const std::size_t wanted = filter_->keep(begin, places_.data(), count);
+    scan_block(
+        {begin, wanted == 0 ? std::size_t{0} : places_[wanted - 1] + std::size_t{1}, wanted, true});
+}
+
+void Selection::scan_block(const Block& block) {
+    if (block.wanted == 0) return;
+    allowed_ += block.wanted;
     take_columns(block);
     if (plan_.request.sketch == nullptr && !block.sparse) {
-        block_vectors_ = plan_.vectors.fetch(begin, count, fetched_.data());
+        block_vectors_ = plan_.vectors.fetch(block.begin, block.count, fetched_.data());
     }
     if (plan_.batch) {
         scan_batch(block);
@@ -163,6 +203,24 @@ void Selection::scan_block(std::size_t begin, std::size_t count) {
             scan_query(query, block);
         }
     }
+}
+
+template <class Action>
+void Selection::visit_addends(std::size_t query, const Block& block, Action&& action) {
+    const std::size_t first = block.begin + (block.sparse ? places_[0] : 0);
+    addends_[query].visit(
+        first, block.begin + block.count, [&](std::size_t row, std::size_t number) {
+            std::size_t i = row - block.begin;
+            if (block.sparse) {
+                const auto end = places_.begin() + static_cast<std::ptrdiff_t>(block.wanted);
+                const auto found = std::lower_bound(places_.begin(), end, i);
+                if (found == end || *found != i) return;
+                i = static_cast<std::size_t>(found - places_.begin());
+            } else if (mask_[i] == 0) {
+                return;
+            }
+            action(i, number);
+        });
 }
 
 // Points the columns at the block, or gathers those of its wanted rows.
@@ -181,22 +239,24 @@ void Selection::take_columns(const Block& block) {
     if (plan_.bounds != nullptr) {
         vividness = plan_.bounds->vividness.data() + block.begin;
         recency = plan_.bounds->recency.data() + block.begin;
-    } else {
+    } else if (!block.sparse) {
         active_kernels().bonus_bounds(plan_.columns, block.begin, block.count, plan_.plain_laws,
                                       vividness_.data(), recency_.data());
     }
     if (block.sparse) {
-        std::size_t wanted = 0;
-        for (std::size_t i = 0; i < block.count; ++i) {
-            if (mask_[i] == 0) continue;
-            places_[wanted] = static_cast<std::uint16_t>(i);
-            vividness_[wanted] = vividness[i];
-            recency_[wanted] = recency[i];
-            if (sketch != nullptr) {
-                scales_[wanted] = scales[i];
-                residuals_[wanted] = residuals[i];
+        for (std::size_t i = 0; i < block.wanted; ++i) {
+            const std::size_t place = places_[i];
+            if (plan_.bounds != nullptr) {
+                vividness_[i] = vividness[place];
+                recency_[i] = recency[place];
+            } else {
+                active_kernels().bonus_bounds(plan_.columns, block.begin + place, 1,
+                                              plan_.plain_laws, &vividness_[i], &recency_[i]);
             }
-            ++wanted;
+            if (sketch != nullptr) {
+                scales_[i] = scales[place];
+                residuals_[i] = residuals[place];
+            }
         }
         vividness = vividness_.data();
         recency = recency_.data();
@@ -262,18 +322,10 @@ void Selection::scan_query(std::size_t query, const Block& block) {
         nullptr,          block.sparse || block.wanted == block.count ? nullptr : mask_.data()};
     if (!plan_.request.addends.empty()) {
         // Rounded up; rows without one keep their zeros.
-        addends_[query].visit(
-            block.begin, block.begin + block.count, [&](std::size_t row, std::size_t number) {
-                std::size_t i = row - block.begin;
-                if (mask_[i] == 0) return;
-                if (block.sparse) {
-                    i = static_cast<std::size_t>(
-                        std::lower_bound(places_.begin(), places_.begin() + count, i) -
-                        places_.begin());
-                }
-                addend_values_[i] = above(plan_.request.addends[query].values[number]);
-                columns.addends = addend_values_.data();
-            });
+        visit_addends(query, block, [&](std::size_t i, std::size_t number) {
+            addend_values_[i] = above(plan_.request.addends[query].values[number]);
+            columns.addends = addend_values_.data();
+        });
     }
     const std::size_t found = kernels.bound_scores(
         columns, count, bound, above(selectors_[query].cut()), upper_.data(), above_.data());
@@ -389,13 +441,11 @@ void Selection::scan_batch(const Block& block) {
     }
     // A row with an addend is looked at for itself; select_batch does not know of addends.
     for (std::size_t query = 0; query < addends_.size(); ++query) {
-        addends_[query].visit(
-            block.begin, block.begin + block.count, [&](std::size_t row, std::size_t number) {
-                if (mask_[row - block.begin] == 0) return;
-                // Codes of the largest bonus: this row is looked at whatever its own is.
-                consider(query, row, 0.0, 0.0, true, plan_.request.addends[query].values[number],
-                         0xFFFF, 0xFFFF);
-            });
+        visit_addends(query, block, [&](std::size_t i, std::size_t number) {
+            // Codes of the largest bonus: this row is looked at whatever its own is.
+            consider(query, block.begin + place(block, i), 0.0, 0.0, true,
+                     plan_.request.addends[query].values[number], 0xFFFF, 0xFFFF);
+        });
     }
 }
 

@@ -12,6 +12,7 @@
 #include "coded_queries.hpp"
 #include "flashbulb/search.hpp"
 #include "kernels/table.hpp"
+#include "row_set.hpp"
 #include "score.hpp"
 #include "selector.hpp"
 
@@ -54,6 +55,8 @@ public:
 
     /// Looks at the rows [begin, end).
     void scan(std::size_t begin, std::size_t end);
+    /// Looks at the rows of a set.
+    void scan(const RowSet& rows);
     void merge(const Selection& other);
 
     /// What a pass over all rows keeps, by several threads where that pays: the rows that can be
@@ -65,6 +68,7 @@ public:
     [[nodiscard]] std::size_t allowed() const noexcept { return allowed_; }
 
 private:
+    /// Rows begin .. begin + count - 1, or of these only those at places_[0 .. wanted).
     struct Block {
         std::size_t begin;
         std::size_t count;
@@ -72,7 +76,11 @@ private:
         bool sparse;  ///< only the wanted rows are read: columns are compact, places say which
     };
 
-    void scan_block(std::size_t begin, std::size_t count);
+    void start(std::size_t begin);
+    void scan_range(std::size_t begin, std::size_t count);
+    void scan_places(std::size_t begin, std::size_t count);
+    void scan_block(const Block& block);
+    void finish();
     void scan_query(std::size_t query, const Block& block);
     void scan_batch(const Block& block);
     void scan_sub_block(const Block& block, std::size_t first, std::size_t count);
@@ -98,6 +106,10 @@ private:
     /// Looks at a query's survivors, the most promising first: the cut rises at once, and spares
     /// most of the others.
     void consider_survivors(std::size_t query);
+    /// Calls action(i, number) for the wanted rows of the block that have an addend: row i of its
+    /// columns, addend `number` of the query.
+    template <class Action>
+    void visit_addends(std::size_t query, const Block& block, Action&& action);
     [[nodiscard]] double addend_of(std::size_t query, std::size_t row) const;
     /// The largest score that a similarity and codes of the bonus allow.
     [[nodiscard]] double upper_bound(double similarity, std::uint16_t vividness,

@@ -189,7 +189,10 @@ void TraceTable::set_next_id(std::int64_t id) {
 }
 
 void TraceTable::derive(std::size_t row) noexcept {
-    const unsigned flags = flags_[row];
+    unsigned flags = flags_[row];
+    const bool marked = (flags & pinned) != 0 || salience_[row] >= policy_.flashbulb_threshold;
+    flags = marked ? flags | flashbulb : flags & ~unsigned{flashbulb};
+    flags_[row] = static_cast<std::uint8_t>(flags);
     const bool open = (flags & task) != 0 && (flags & completed) == 0;
     decay_rate_[row] =
         (flags & pinned) != 0 ? 0.0 : policy_.decay_rate(salience_[row]) / seconds_per_day;

@@ -69,7 +69,7 @@ class Attached:
 
     @property
     def kind(self) -> str:
-        """How the rows are stored: "fp32", "fp16" or "sq8"."""
+        """How the rows are stored: "fp32", "fp16", "fp16 residual" or "sq8"."""
         return {"float32": "fp32", "float16": "fp16", "uint8": "sq8"}[self.format.encoding]
 
     @property
@@ -135,14 +135,6 @@ class Attached:
     def truncate(self, count: int) -> None:
         """Drops the rows from ``count`` on."""
         self.keep(np.arange(count))
-
-    def candidates(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64] | None:
-        """Rows (ascending) that the index finds for a unit vector, about ``count`` of them.
-
-        Only rows of the index, whether they still are memories or not. None: it finds nothing
-        faster than a scan.
-        """
-        return None
 
     # -- what the kinds of index do in their own way -----------------------------------------------
 
@@ -347,7 +339,8 @@ class GraphRows(FlatRows):
             ids[self._places] = self._mapped_ids()[self._places]
             self._set_mapped_ids(ids)
 
-    def candidates(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64] | None:
+    def candidates(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+        """Rows (ascending) that the graph finds for a unit vector, about ``count`` of them."""
         self.view()
         stored = int(self._sizes[0])
         if stored == 0 or count < 1:
@@ -391,10 +384,13 @@ class ListRows(Attached):
         self._place(places[order])
 
     @property
+    def kind(self) -> str:
+        halves = self.format.encoding == "float16"
+        return "fp16 residual" if halves and self._centroids is not None else super().kind
+
+    @property
     def structure_bytes(self) -> int:
-        own = sum(members.nbytes for members in self._members)
-        if self._centroids is not None:
-            own += self._centroids.nbytes
+        own = 0 if self._centroids is None else self._centroids.nbytes
         return super().structure_bytes + own + 8 * int(self._sizes.sum())
 
     def _numbers(self, number: int) -> NDArray[np.int64]:
@@ -438,9 +434,6 @@ class ListRows(Attached):
             positions = np.arange(self._sizes[number], sizes[number])
             added = np.searchsorted(numbers, self._numbers(number)[positions])
             places[added] = number << 32 | positions
-            self._members[number] = np.concatenate(
-                [self._members[number], len(self._places) + added]
-            )
         self._sizes = sizes
         if self._segments is not None:
             for number in grown:
@@ -449,8 +442,6 @@ class ListRows(Attached):
 
     def _place(self, places: NDArray[np.int64]) -> None:
         self._places = places
-        order = np.argsort(places, kind="stable")
-        self._members = np.split(order, np.cumsum(self._sizes)[:-1])
 
     def _keep_ids(self, number: int, positions: NDArray[np.int64]) -> None:
         numbers = self._numbers(number)
@@ -470,13 +461,25 @@ class ListRows(Attached):
         self._index.ntotal = total
         self._outer.ntotal = total
 
-    def candidates(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64] | None:
-        self.view()
-        probes = min(max(1, int(self._index.nprobe)), len(self._members))
-        while True:
-            _, lists = self._index.quantizer.search(query[np.newaxis], probes)
-            found = [self._members[number] for number in lists[0] if number >= 0]
-            rows = np.concatenate(found) if found else np.empty(0, np.int64)
-            if len(rows) >= count or probes == len(self._members):
-                return np.sort(rows)
-            probes = min(2 * probes, len(self._members))
+    @property
+    def probes(self) -> int:
+        """Lists that the caller wants a search to look at."""
+        return max(1, int(self._index.nprobe))
+
+    @property
+    def ranks_by_l2(self) -> bool:
+        """Whether a query ranks the lists by distance, not by inner product."""
+        return bool(self._index.quantizer.metric_type == faiss.METRIC_L2)
+
+    def centroids(self) -> NDArray[np.float32] | None:
+        """Of the lists, (n, dim); None if the quantiser does not say."""
+        try:
+            found: NDArray[np.float32] = self._index.quantizer.reconstruct_n(0, self._index.nlist)
+        except RuntimeError:
+            return None
+        return found
+
+    def list_numbers(self, begin: int) -> NDArray[np.uint32]:
+        """The list of each row from ``begin`` on."""
+        assert self._places is not None
+        return (self._places[begin:] >> 32).astype(np.uint32)

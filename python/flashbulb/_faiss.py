@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from flashbulb import _core
 from flashbulb._attach import attach
-from flashbulb._attached import Attached
+from flashbulb._attached import Attached, GraphRows, ListRows
+from flashbulb._partition import Lists
 
 __all__ = ["SearchPath", "StorageKind", "VectorRows", "segment_rows"]
 
@@ -31,6 +32,10 @@ _BLOCK_ROWS = 256  # of a search
 # later where the bytes saved must pay for the arithmetic.
 _SKETCH_FROM_ROWS = {"base": 8192, "v3": 2048, "v4": 1024}
 _SKETCH_FROM_ROWS_WITH_VNNI = 256
+
+# Of a graph: how many rows it is asked for.
+_CANDIDATES_PER_HIT = 4
+_LEAST_CANDIDATES = 64
 
 
 def segment_rows(row_bytes: int) -> int:
@@ -49,8 +54,16 @@ class VectorRows:
     def __init__(self, storage: OwnRows | Attached, path: SearchPath = "auto") -> None:
         self.storage = storage
         self.sketch: _core.Sketch | None = None
+        self.lists: Lists | None = None
+        """Lists of rows for approximate searches; the rows that are in none are the last ones."""
+        self.generation = 0
+        """Another one when rows change their numbers."""
         self._path = path
         self._extend_sketch()
+        if isinstance(storage, ListRows) and (centroids := storage.centroids()) is not None:
+            native = _core.Partition(centroids, storage.ranks_by_l2)
+            native.append(storage.list_numbers(0))
+            self.lists = Lists(native)
 
     @classmethod
     def own(cls, dim: int, *, kind: StorageKind = "fp32", path: SearchPath = "auto") -> VectorRows:
@@ -84,6 +97,11 @@ class VectorRows:
         """Ids that the rows of a caller's index came with, ascending; None: 0, 1, 2 ..."""
         return self.storage.ids
 
+    @property
+    def divisible(self) -> bool:
+        """Whether lists of our own may be made of the rows."""
+        return not isinstance(self.storage, (ListRows, GraphRows))
+
     def __len__(self) -> int:
         return len(self.storage)
 
@@ -97,6 +115,8 @@ class VectorRows:
         self.storage.append(rows, ids)
         try:
             self._extend_sketch()
+            if isinstance(self.storage, ListRows) and self.lists is not None:
+                self.lists.native.append(self.storage.list_numbers(before))
         except BaseException:  # out of memory
             self.truncate(before)
             raise
@@ -109,25 +129,39 @@ class VectorRows:
 
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Drops all rows but the kept ones (ascending), which move to the front in their order."""
+        self.generation += 1
         self.storage.keep(kept)
-        self.sketch = None
-        # The rows have moved: without room for a sketch, searches read them until the next change.
+        # The rows have moved: without room for lists or a sketch, searches read all of them, until
+        # the next change.
+        lists, self.lists, self.sketch = self.lists, None, None
         with contextlib.suppress(MemoryError):
+            if lists is not None:
+                lists.native.keep(kept)
+                self.lists = lists
             self._extend_sketch()
 
     def truncate(self, count: int) -> None:
         """Drops the rows from ``count`` on."""
+        self.generation += 1
         self.storage.truncate(count)
         if self.sketch is not None:
             self.sketch.truncate(count)
+        if self.lists is not None:
+            self.lists.native.truncate(count)
 
-    def candidates(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64] | None:
-        """Rows (ascending) that the caller's index finds for a unit vector, about ``count``.
-
-        Tombstones may be among them. None: there is no such index, or it finds nothing faster than
-        a scan.
+    def nearby(self, queries: NDArray[np.float32], k: int) -> list[dict[str, Any]]:
+        """Where approximate searches for k memories look: arguments of ``_core.search``, once for
+        all queries, or for each. None at all: everywhere.
         """
-        return self.storage.candidates(query, count)
+        if self.lists is not None:
+            if isinstance(self.storage, ListRows):
+                self.lists.least = self.storage.probes
+            return [self.lists.arguments(k)]
+        if not isinstance(self.storage, GraphRows):
+            return []
+        count = max(_CANDIDATES_PER_HIT * k, _LEAST_CANDIDATES)
+        found = [self.storage.candidates(query, count) for query in queries]
+        return [{"candidates": rows, "least_candidates": min(2 * k, len(rows))} for rows in found]
 
     def _extend_sketch(self) -> None:
         sketch = self.sketch
@@ -218,10 +252,6 @@ class OwnRows:
             index.codes.resize(rows * self.format.row_bytes)
         self._indexes = [index for index in self._indexes if index.ntotal]
         self._rows = count
-
-    def candidates(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64] | None:
-        """None: a flat index finds nothing faster than a scan."""
-        return None
 
     def _open_segment(self) -> Any:
         if self._indexes and self._indexes[-1].ntotal < self._segment_rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast, get_args
 
@@ -13,6 +14,7 @@ from flashbulb import _core
 from flashbulb._check import check_count, check_dim, check_tags
 from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
 from flashbulb._faiss import SearchPath, StorageKind, VectorRows
+from flashbulb._partition import Growth, Partition, Stopped, build
 from flashbulb._signals import SignalsDeferred
 from flashbulb._time import Time, to_seconds
 from flashbulb.errors import MemoryNotFound, StoreForked
@@ -41,6 +43,11 @@ _COLUMNS: dict[str, type[np.generic]] = {
 _COMPACT_AT = 4096
 
 
+# Exact batches share the reading of the rows: from so many queries on they are faster than as many
+# approximate searches.
+_EXACT_QUERIES = 16
+
+
 class SearchResult(NamedTuple):
     """What a search found, best first: score descending, then id ascending.
 
@@ -65,7 +72,8 @@ class MemoryUse(NamedTuple):
     """The stored rows: 4 bytes a value in fp32, 2 in fp16, 1 in 8 bits."""
     structure: int
     """What an attached index has beside its rows: the graph of HNSW, the ids of inverted lists and
-    maps (without the hash table of an ``IndexIDMap2``), and where the row of each id lies."""
+    maps (without the hash table of an ``IndexIDMap2``), and where the row of each id lies; and the
+    lists of rows for approximate searches."""
     sketch: int
     """The quantised copies that searches read first: 1 byte a value, padded; 0 without them."""
     traces: int
@@ -104,6 +112,10 @@ class Engine:
         What a search reads first: the rows, or a sketch of them in 8 or in 4 bits a value (kept
         beside them), after which the few rows that may be among the best are scored from the
         originals. Results are the same, bit for bit. "auto": what pays, by size and processor.
+    approximate : bool
+        Whether searches may look at a part of a large store only, see :meth:`search`. True: from
+        200,000 rows on the engine divides them into lists, on a thread of its own; an attached
+        inverted file or graph is used as what it is. False: every search is exact.
 
     Raises
     ------
@@ -126,9 +138,12 @@ class Engine:
         tags: Iterable[Any] | None = None,
         path: SearchPath = "auto",
         storage: StorageKind = "fp32",
+        approximate: bool = True,
     ) -> None:
         if path not in get_args(SearchPath):
             raise ValueError(f"path must be one of {get_args(SearchPath)}, got {path!r}")
+        if not isinstance(approximate, bool):
+            raise TypeError(f"approximate must be a bool, got {approximate!r}")
         if storage not in ("fp32", "fp16"):
             raise ValueError(f"storage must be 'fp32' or 'fp16', got {storage!r}")
         policy = Policy() if policy is None else _check_policy(policy)
@@ -141,6 +156,8 @@ class Engine:
         self._policy = policy
         self._path = "auto" if path == "fp32" else path
         self._rows = rows
+        self._approximate = approximate
+        self._growth = Growth()
         self._table = _core.TraceTable(_core.Policy(**policy.to_dict()))
         self._tags = _core.TagDictionary()
         self._lock = _core.RwLock()
@@ -154,6 +171,7 @@ class Engine:
             moment = to_seconds(now, "now")
             columns = self._columns(len(rows), moment, salience=salience, created=created)
             self._append_traces(len(rows), moment, columns, to_tag_sets(tags, len(rows)), rows.ids)
+            self._grow()
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -169,7 +187,8 @@ class Engine:
 
     @property
     def storage(self) -> str:
-        """How rows are stored: "fp32", "fp16", or "sq8" (8-bit codes of an attached index)."""
+        """How rows are stored: "fp32", "fp16", and in an attached index "sq8" (8-bit codes) and
+        "fp16 residual" (halves of the difference to a centroid)."""
         return self._rows.storage.kind
 
     @property
@@ -266,10 +285,12 @@ class Engine:
             new = self._next_ids(count) if wanted is None else wanted
             self._rows.append(rows, new)
             try:
-                return self._append_traces(count, moment, columns, names, new)
+                self._append_traces(count, moment, columns, names, new)
             except BaseException:
                 self._rows.truncate(len(self._rows) - count)
                 raise
+        self._grow()
+        return new
 
     def _columns(
         self,
@@ -338,6 +359,36 @@ class Engine:
 
     # -- searching -------------------------------------------------------------------------------
 
+    @property
+    def partition(self) -> Partition | None:
+        """How the rows are divided for approximate searches; None: they are not."""
+        lists = self._rows.lists
+        return None if lists is None else lists.describe()
+
+    def build_partition(self) -> None:
+        """Divides the rows for approximate searches now, whatever their number, and returns when
+        that is done; a large store does it by itself. Searches and changes go on meanwhile.
+
+        Raises
+        ------
+        TypeError
+            If the index is an inverted file or a graph, which has what it needs.
+        """
+        if not self._rows.divisible:
+            raise TypeError("an attached inverted file or graph needs no partition")
+        self._require_own_process()
+        while True:
+            try:
+                for _ in build(weakref.ref(self)):
+                    pass
+            except Stopped:  # a compaction has renumbered the rows
+                continue
+            return
+
+    def _grow(self) -> None:
+        if self._approximate and self._rows.divisible:
+            self._growth.look_at(self)
+
     def search(
         self,
         queries: ArrayLike,
@@ -356,7 +407,13 @@ class Engine:
         recency_weight: float | None = None,
         exact: bool | None = None,
     ) -> SearchResult:
-        """The exact top k by similarity, vividness and recency together. Changes nothing.
+        """The top k by similarity, vividness and recency together. Changes nothing.
+
+        A store that is divided into lists, and an attached inverted file or graph, answer
+        approximately: looked at are the rows that are near the query by these means, all
+        flashbulbs (pinned, or of a salience from ``policy.flashbulb_threshold`` on), about a
+        hundredth of the rows that have the largest bonus, and those with an addend. What is found
+        has its exact score, and no flashbulb of the exact top k is ever missing.
 
         Parameters
         ----------
@@ -382,7 +439,9 @@ class Engine:
         vividness_weight, recency_weight : float, optional
             In place of the policy's. Both 0: plain similarity.
         exact : bool, optional
-            Whether an approximate index must be searched exactly. Flat indexes always are.
+            True: all rows are looked at. False: not all, if the engine knows where to look, even
+            of ``Engine(approximate=False)``. None: approximately where that is faster, which it is
+            not for many queries at once.
 
         Raises
         ------
@@ -404,30 +463,37 @@ class Engine:
         policy = self._policy
         with self._reading():
             known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
-            found = _core.search(
-                view=self._rows.view(),
-                traces=self._table,
-                queries=rows,
-                k=min(k, len(self)),
-                now=moment,
-                similarity_weight=float(similarity_weight),
-                vividness_weight=float(
+            k = min(k, len(self))
+            approximately = self._approximate and len(rows) < _EXACT_QUERIES
+            nearby = (
+                self._rows.nearby(rows, k)
+                if k and exact is not True and (approximately or exact is False)
+                else []
+            )
+            arguments: dict[str, Any] = {
+                "view": self._rows.view(),
+                "traces": self._table,
+                "k": k,
+                "now": moment,
+                "similarity_weight": float(similarity_weight),
+                "vividness_weight": float(
                     policy.vividness_weight if vividness_weight is None else vividness_weight
                 ),
-                recency_weight=float(
+                "recency_weight": float(
                     policy.recency_weight if recency_weight is None else recency_weight
                 ),
-                tags=known,
-                unknown_tag=len(known) < len(wanted),
-                since=float(start),
-                until=float(end),
-                time_exempt=None if also is None else self._known_rows(also),
-                status=None if status is None else _STATUS[status],
-                allowed=None if allowed is None else self._known_rows(allowed),
-                addends=[self._addend_rows(ids, values) for ids, values in pairs],
-                sketch=self._rows.sketch,
-                path=self._path,
-            )
+                "tags": known,
+                "unknown_tag": len(known) < len(wanted),
+                "since": float(start),
+                "until": float(end),
+                "time_exempt": None if also is None else self._known_rows(also),
+                "status": None if status is None else _STATUS[status],
+                "allowed": None if allowed is None else self._known_rows(allowed),
+                "sketch": self._rows.sketch,
+                "path": self._path,
+            }
+            added = [self._addend_rows(ids, values) for ids, values in pairs]
+            found = _search(rows, added, arguments, nearby)
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
 
     def cosines(self, queries: ArrayLike, ids: ArrayLike) -> NDArray[np.float64]:
@@ -612,6 +678,8 @@ class Engine:
             rows = self._rows
             vectors = rows.storage.memory_bytes
             structure = rows.storage.structure_bytes
+            if rows.lists is not None:
+                structure += rows.lists.native.memory_bytes
             sketch = 0 if rows.sketch is None else len(rows) * rows.sketch.row_bytes
             traces = self._table.memory_bytes
             total = vectors + structure + sketch + traces
@@ -661,7 +729,7 @@ class Engine:
         ValueError
             If a key is missing, columns do not fit together, ids do not ascend, a value is out of
             range, a vector does not have unit norm within 1e-5 (fp16: 1e-3), or the storage is
-            "sq8", whose rows need their index.
+            neither "fp32" nor "fp16": such rows need their index.
         """
         missing = {"dim", "next_id", "policy", "vectors", "tags", *_COLUMNS} - set(state)
         if missing:
@@ -728,6 +796,23 @@ class Engine:
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
         return rows[order], values[order]
+
+
+def _search(
+    queries: NDArray[np.float32],
+    addends: list[tuple[NDArray[np.int64], NDArray[np.float64]]],
+    arguments: dict[str, Any],
+    nearby: list[dict[str, Any]],
+) -> tuple[Any, ...]:
+    """One call for all queries, or one for each if each has candidates of its own."""
+    if len(nearby) <= 1:
+        near = nearby[0] if nearby else {}
+        return _core.search(queries=queries, addends=addends, **arguments, **near)
+    each = [
+        _core.search(queries=queries[i : i + 1], addends=addends[i : i + 1], **arguments, **near)
+        for i, near in enumerate(nearby)
+    ]
+    return tuple(map(np.concatenate, zip(*each, strict=True)))
 
 
 def _check_policy(policy: object) -> Policy:

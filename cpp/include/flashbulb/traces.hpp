@@ -124,10 +124,11 @@ public:
                      std::uint8_t* mask) const;
 
     // Flags of a row, for the filters of a search.
-    static constexpr std::uint8_t dead = 1;       ///< removed
-    static constexpr std::uint8_t task = 2;       ///< open or completed
-    static constexpr std::uint8_t completed = 4;  ///< a task that is done
-    static constexpr std::uint8_t pinned = 8;     ///< exempt from decay and suppression
+    static constexpr std::uint8_t dead = 1;        ///< removed
+    static constexpr std::uint8_t task = 2;        ///< open or completed
+    static constexpr std::uint8_t completed = 4;   ///< a task that is done
+    static constexpr std::uint8_t pinned = 8;      ///< exempt from decay and suppression
+    static constexpr std::uint8_t flashbulb = 16;  ///< pinned, or of a flashbulb's salience
 
     /// Columns for a scan; valid until the next change.
     struct Columns {
@@ -139,7 +140,7 @@ public:
         const double* bonus_salience;    ///< salience that counts in the bonus
         const double* recency_time;      ///< later of creation and last access
         const double* created;           ///< when the event happened
-        const std::uint8_t* flags;       ///< dead, task, completed, pinned
+        const std::uint8_t* flags;       ///< dead, task, completed, pinned, flashbulb
         const std::uint64_t* tag_bloom;  ///< tag_bloom() of the tags
         const std::int64_t* id;          ///< ascending
         const double* salience;          ///< as appended

@@ -55,6 +55,7 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         filter_flags,
         filter_times,
         filter_blooms,
+        mark_rows,
         welford_update,
         welford_merge,
         squared_distance,

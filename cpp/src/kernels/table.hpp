@@ -189,6 +189,12 @@ struct KernelTable {
     void (*filter_blooms)(const std::uint64_t* blooms, std::size_t count, std::uint64_t wanted,
                           std::uint8_t* mask) noexcept;
 
+    /// Sets bit i of words if (flags[i] & any) != 0 or the bonus is at least `threshold`; of a last
+    /// word as well, whose other bits stay.
+    void (*mark_rows)(const std::uint8_t* flags, std::uint8_t any, const std::uint16_t* vividness,
+                      const std::uint16_t* recency, std::size_t count, float vividness_scale,
+                      float recency_scale, float threshold, std::uint64_t* words) noexcept;
+
     /// Welford's update of `dim` streams at once with `count` rows, one after the other; n counts
     /// those before. squared[i] = squared L2 distance of row i to the mean before it, as
     /// squared_distance gives it. Same bits at every level.

@@ -1,0 +1,375 @@
+"""The partition of a large store: how it is made, beside the searches and changes that go on.
+
+The rows of a store are put into lists around centroids (spherical k-means over a sample). How many
+rows a search must look at is measured on the store itself: rows of it are asked for as queries, and
+the lists that hold their neighbours by the fused score are counted.
+
+Everything is done in short steps. A step holds the engine's lock as a reader, or as a writer for
+the moment in which something is put in place; nothing else waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbulb import _core
+
+if TYPE_CHECKING:
+    from flashbulb.engine import Engine
+
+__all__ = ["PARTITION_FROM_ROWS", "Growth", "Lists", "Partition", "build"]
+
+PARTITION_FROM_ROWS = 200_000
+"""From how many rows on a store makes a partition by itself: an exact search of fewer takes less
+than about 5 ms."""
+
+_LISTS_PER_ROOT = 2.0  # lists, per square root of the number of rows
+_SAMPLE_PER_LIST = 32
+_LARGEST_SAMPLE = 65_536
+_ITERATIONS = 10
+_STEP_ROWS = 2048  # read under one lock
+_TAIL_ROWS = 8192  # rows in no list, from which on they are put into lists
+_RETRAIN_GROWTH = 2.0  # how often as many rows as at the training lead to a new one
+_CALIBRATION_QUERIES = 256
+_CALIBRATION_STEP = 16
+_CALIBRATED_K = (10, 100)
+_WANTED_RECALL = 0.995
+_MARGIN = 1.5  # questions of users lie farther from the rows than rows from each other
+
+
+class Partition(NamedTuple):
+    """How an engine is divided for approximate searches."""
+
+    lists: int
+    """Around so many centroids."""
+    rows: int
+    """In them; rows that came later are all looked at."""
+    searched_rows: int
+    """In the lists that a search for 10 memories looks at."""
+
+
+class Lists:
+    """Lists of rows, and how many of them a search needs.
+
+    Parameters
+    ----------
+    native : _core.Partition
+    least : int
+        A search looks at so many lists at least.
+    wanted : ((k, rows), ...)
+        A search for k memories looks at lists that hold this many rows; k ascending.
+    trained_rows : int
+        Rows of the store when the centroids were made.
+    """
+
+    def __init__(
+        self,
+        native: _core.Partition,
+        *,
+        least: int = 1,
+        wanted: tuple[tuple[int, int], ...] = (),
+        trained_rows: int = 0,
+    ) -> None:
+        self.native = native
+        self.least = least
+        self.wanted = wanted
+        self.trained_rows = trained_rows
+
+    def wanted_rows(self, k: int) -> int:
+        """In how many rows the k best of all are looked for."""
+        for measured, rows in self.wanted:
+            if k <= measured:
+                return max(k, rows)
+        if not self.wanted:
+            return k
+        measured, rows = self.wanted[-1]
+        return max(k, rows * k // measured)
+
+    def describe(self) -> Partition:
+        """What a user may know of it."""
+        rows = len(self.native)
+        wanted = max(self.wanted_rows(10), self.least * rows // self.native.lists)
+        return Partition(self.native.lists, rows, min(wanted, rows))
+
+    def arguments(self, k: int) -> dict[str, Any]:
+        """Where a search for k memories looks, for ``_core.search``."""
+        return {
+            "partition": self.native,
+            "least_lists": self.least,
+            "wanted_rows": self.wanted_rows(k),
+        }
+
+
+class Stopped(Exception):
+    """The engine is gone, or its rows were renumbered meanwhile."""
+
+
+class Growth:
+    """Makes and extends the partition of one engine on a thread of its own, when that is due."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def look_at(self, engine: Engine) -> None:
+        """Starts the thread if the engine has grown enough. Cheap; called after every change."""
+        if not _is_due(engine) or (self._thread is not None and self._thread.is_alive()):
+            return
+        with self._starting:
+            if self._thread is not None and self._thread.is_alive():
+                return
+            self._thread = threading.Thread(
+                target=_grow, args=(weakref.ref(engine),), name="flashbulb-partition", daemon=True
+            )
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until what is under way is done."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+
+def _is_due(engine: Engine) -> bool:
+    rows = engine._rows
+    if len(rows) < PARTITION_FROM_ROWS:
+        return False
+    lists = rows.lists
+    return (
+        lists is None
+        or len(rows) - len(lists.native) >= _TAIL_ROWS
+        or len(rows) >= _RETRAIN_GROWTH * lists.trained_rows
+    )
+
+
+def _grow(reference: weakref.ref[Engine]) -> None:
+    while True:
+        engine = reference()
+        if engine is None or not _is_due(engine):
+            return
+        lists = engine._rows.lists
+        trained = lists is not None and len(engine._rows) < _RETRAIN_GROWTH * lists.trained_rows
+        steps = _extend(reference) if trained else build(reference)
+        del engine, lists
+        try:
+            for _ in steps:
+                pass
+        except Stopped:
+            continue  # with what the engine is now, if it is
+
+
+def _held(reference: weakref.ref[Engine], generation: int | None = None) -> Engine:
+    engine = reference()
+    if engine is None or generation not in (None, engine._rows.generation):
+        raise Stopped
+    return engine
+
+
+def build(reference: weakref.ref[Engine]) -> Iterator[str]:
+    """Makes a partition and puts it in place; yields between two steps.
+
+    Raises
+    ------
+    Stopped
+        If the engine is gone or its rows were renumbered.
+    """
+    engine = _held(reference)
+    random = np.random.default_rng(0)
+    with engine._reading():
+        generation = engine._rows.generation
+        live = engine._table.live_rows()
+        trained_rows = len(engine._rows)
+        if len(live) == 0:
+            return
+        count = max(1, min(int(_LISTS_PER_ROOT * len(live) ** 0.5), len(live)))
+        size = min(len(live), max(count, min(_SAMPLE_PER_LIST * count, _LARGEST_SAMPLE)))
+        chosen = np.sort(random.choice(live, size, replace=False))
+    sample = np.empty((size, engine.dim), np.float32)
+    del engine
+    for start in range(0, size, _STEP_ROWS):
+        sample[start : start + _STEP_ROWS] = _read(
+            reference, generation, chosen[start : start + _STEP_ROWS]
+        )
+        yield "sample"
+    centroids = sample[random.choice(size, count, replace=False)]
+    for _ in range(_ITERATIONS):
+        nearest = np.empty(size, np.int64)
+        finder = _Finder(centroids)
+        for start in range(0, size, _STEP_ROWS):
+            _held(reference, generation)
+            nearest[start : start + _STEP_ROWS] = finder(sample[start : start + _STEP_ROWS])
+            yield "training"
+        centroids = _means(sample, nearest, centroids, random)
+    del sample
+    native = _core.Partition(centroids)
+    finder = _Finder(centroids)
+    while True:
+        done = len(native)
+        rows = np.arange(done, min(done + _STEP_ROWS, len(_held(reference)._rows)))
+        if len(rows) == 0:
+            break
+        native.append(finder(_read(reference, generation, rows)).astype(np.uint32))
+        yield "lists"
+    lists = Lists(native, trained_rows=trained_rows)
+    yield from _calibrate(reference, generation, lists, random)
+    engine = _held(reference)
+    with engine._writing():
+        _held(reference, generation)
+        engine._rows.lists = lists
+
+
+def _extend(reference: weakref.ref[Engine]) -> Iterator[str]:
+    """Puts the rows that are in no list yet into lists."""
+    engine = _held(reference)
+    with engine._reading():
+        lists = engine._rows.lists
+        generation = engine._rows.generation
+        if lists is None:
+            raise Stopped
+    finder = _Finder(lists.native.centroids)
+    del engine
+    while True:
+        done = len(lists.native)
+        rows = np.arange(done, min(done + _STEP_ROWS, len(_held(reference)._rows)))
+        if len(rows) == 0:
+            return
+        found = finder(_read(reference, generation, rows)).astype(np.uint32)
+        engine = _held(reference)
+        with engine._writing():
+            _held(reference, generation)
+            lists.native.append(found)
+        del engine
+        yield "lists"
+
+
+def _read(
+    reference: weakref.ref[Engine], generation: int, rows: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    engine = _held(reference)
+    with engine._reading():
+        _held(reference, generation)
+        return engine._rows.view().read(rows)
+
+
+class _Finder:
+    """The nearest of some unit centroids: an exact search of a store that has only these."""
+
+    def __init__(self, centroids: NDArray[np.float32]) -> None:
+        count, dim = centroids.shape
+        self._centroids = centroids  # whose address the view has
+        self._view = _core.VectorView(
+            [(centroids.ctypes.data, 0, count)], _core.RowFormat(dim, "float32")
+        )
+        self._sketch = _core.Sketch(dim)
+        self._sketch.extend(self._view)
+        self._table = _core.TraceTable(_core.Policy())
+        self._table.append(
+            {
+                "ids": np.arange(count),
+                "access_count": np.zeros(count, np.int64),
+                "status": np.zeros(count, np.uint8),
+                "pinned": np.zeros(count, np.bool_),
+                "urgency": np.full(count, np.nan),
+                "last_access": np.full(count, np.nan),
+                "last_strength_change": np.full(count, np.nan),
+                **{
+                    name: np.zeros(count)
+                    for name in ("salience", "floor", "vividness", "vividness_time", "created")
+                },
+            },
+            [],
+        )
+
+    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The nearest centroid of each row, (n,)."""
+        found = _core.search(
+            view=self._view,
+            traces=self._table,
+            queries=rows,
+            k=1,
+            now=0.0,
+            similarity_weight=1.0,
+            vividness_weight=0.0,
+            recency_weight=0.0,
+            tags=(),
+            unknown_tag=False,
+            since=-np.inf,
+            until=np.inf,
+            time_exempt=None,
+            status=None,
+            allowed=None,
+            addends=[],
+            sketch=self._sketch,
+        )
+        return found[0][:, 0]
+
+
+def _means(
+    sample: NDArray[np.float32],
+    nearest: NDArray[np.int64],
+    before: NDArray[np.float32],
+    random: np.random.Generator,
+) -> NDArray[np.float32]:
+    """The directions of the means of the rows nearest to each centroid; where there are none, any
+    row."""
+    order = np.argsort(nearest, kind="stable")
+    starts = np.searchsorted(nearest[order], np.arange(len(before)))
+    counts = np.diff(starts, append=len(sample))
+    centroids = sample[random.choice(len(sample), len(before))]
+    filled = np.flatnonzero(counts)
+    sums = np.add.reduceat(sample[order], starts[filled], axis=0, dtype=np.float64)
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    good = norms[:, 0] > 1e-6 * counts[filled]  # else its rows cancel each other
+    centroids[filled[good]] = (sums[good] / norms[good]).astype(np.float32)
+    return centroids
+
+
+def _calibrate(
+    reference: weakref.ref[Engine], generation: int, lists: Lists, random: np.random.Generator
+) -> Iterator[str]:
+    """Measures in how many rows the best of all are found."""
+    native = lists.native
+    engine = _held(reference)
+    with engine._reading():
+        _held(reference, generation)
+        live = engine._table.live_rows()
+        chosen = np.sort(random.choice(live, min(_CALIBRATION_QUERIES, len(live)), replace=False))
+        vivid = np.zeros(len(engine._rows), np.bool_)
+        policy = engine.policy
+        now = engine._latest
+        vivid[
+            _core.vivid_rows(engine._table, now, policy.vividness_weight, policy.recency_weight)
+        ] = True
+    list_of = native.lists_of_rows()
+    sizes = native.sizes()
+    needed: dict[int, list[NDArray[np.int64]]] = {k: [] for k in _CALIBRATED_K}
+    del engine
+    for start in range(0, len(chosen), _CALIBRATION_STEP):
+        asked = chosen[start : start + _CALIBRATION_STEP]
+        queries = _read(reference, generation, asked)
+        engine = _held(reference)
+        ids = engine.search(queries, max(_CALIBRATED_K) + 1, now=now, exact=True).ids
+        with engine._reading():
+            _held(reference, generation)
+            found = engine._table.find(ids.ravel()).reshape(ids.shape)
+        del engine
+        for row, query, best in zip(asked, queries, found, strict=True):
+            best = best[(best != row) & (best >= 0) & (best < len(native))]
+            ranking = native.ranking(query)
+            rows_to = np.empty(len(sizes), np.int64)
+            rows_to[ranking] = np.cumsum(sizes[ranking])
+            for k, counts in needed.items():
+                inside = best[:k]
+                counts.append(np.where(vivid[inside], 0, rows_to[list_of[inside]]))
+        yield "calibration"
+    lists.wanted = tuple(
+        (k, int(np.ceil(_MARGIN * np.quantile(np.concatenate(counts), _WANTED_RECALL))))
+        for k, counts in needed.items()
+        if sum(map(len, counts))
+    )
