@@ -312,3 +312,22 @@ def test_a_temporal_novelty_outlives_the_session(store: Path, clock: Any) -> Non
     assert first.importance is not None
     assert second.importance is not None
     assert first.importance - second.importance == pytest.approx(0.4, abs=0.15)
+
+
+def test_a_large_store_may_be_told_to_answer_approximately(
+    store: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flashbulb._partition.PARTITION_FROM_ROWS", 100)
+    texts = [f"Note {n} about {('tea', 'the moon', 'a train')[n % 3]}" for n in range(150)]
+    for approximate in (False, True):
+        for _ in range(2):  # of a new store, and of one that is there
+            with Memory(store, approximate=approximate, clock=clock) as memory:
+                memory.remember_many(texts)
+                alarm = memory.remember("Customer data was leaked", arousal=0.95)
+                engine = memory._store.space("default").engine
+                engine._growth.wait()
+                assert (engine.partition is not None) == approximate
+                assert memory.recall("Note 7 about the moon", k=1, reinforce=False)[0].id == 8
+                assert alarm.id in [hit.id for hit in memory.recall("data", k=5)]
+    with pytest.raises(TypeError, match="approximate must be a bool"):
+        Memory(":memory:", approximate=None)  # type: ignore[arg-type]

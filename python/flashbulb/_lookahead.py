@@ -125,7 +125,9 @@ class NeighbourLookahead:
     def _recent_ones(self) -> Engine:
         if self._recent is None:
             is_half = self._engine.storage == "fp16"
-            self._recent = Engine(self._rows.shape[1], storage="fp16" if is_half else "fp32")
+            self._recent = Engine(
+                self._rows.shape[1], storage="fp16" if is_half else "fp32", approximate=False
+            )
         if self._entered:
             rows, ids = (np.array(part, np.int64) for part in zip(*self._entered, strict=True))
             self._recent.add(self._given[rows], ids=ids, now=0.0)

@@ -343,6 +343,8 @@ def _calibrate(
         vivid = np.zeros(len(engine._rows), np.bool_)
         policy = engine.policy
         now = engine._latest
+        if not np.isfinite(now):  # no call has named a time yet
+            now = float(engine._export(chosen)["created"].max())
         vivid[
             _core.vivid_rows(engine._table, now, policy.vividness_weight, policy.recency_weight)
         ] = True

@@ -89,11 +89,13 @@ class Store:
         surprise: SurpriseMode | None,
         durability: Durability,
         timeout: float,
+        approximate: bool,
         now: float,
     ) -> None:
         self.path = path if path == ":memory:" else os.path.realpath(path)
         self.embedder = embedder
         self.surprise = surprise
+        self._approximate = approximate
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._closed = False
@@ -212,7 +214,7 @@ class Store:
         found = self.database.namespace(name)
         number, refused = found or (None, 0)
         if number is None:
-            engine = Engine(self.embedder.dim, policy=self.policy)
+            engine = Engine(self.embedder.dim, policy=self.policy, approximate=self._approximate)
             detector = self._detector(engine, {}, {})
             pins: list[int] = []
         else:
@@ -255,7 +257,8 @@ class Store:
                     "tags": [tuple(json.loads(tags)) for tags in loaded.tags],
                     "vectors": loaded.vectors,
                     **loaded.traces,
-                }
+                },
+                approximate=self._approximate,
             )
 
     def _detector(

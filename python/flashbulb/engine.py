@@ -721,8 +721,8 @@ class Engine:
             }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Engine:
-        """An engine from :meth:`state`, bit for bit.
+    def from_state(cls, state: dict[str, Any], *, approximate: bool = True) -> Engine:
+        """An engine from :meth:`state`, bit for bit; ``approximate`` as of a new one.
 
         Raises
         ------
@@ -735,7 +735,12 @@ class Engine:
         if missing:
             raise ValueError(f"the state lacks {', '.join(sorted(missing))}")
         dim = check_dim(state["dim"])
-        engine = cls(dim, policy=Policy(**state["policy"]), storage=state.get("storage", "fp32"))
+        engine = cls(
+            dim,
+            policy=Policy(**state["policy"]),
+            storage=state.get("storage", "fp32"),
+            approximate=approximate,
+        )
         ids = to_ids(state["ids"], beyond=ValueError)
         vectors = np.ascontiguousarray(state["vectors"], dtype=np.float32)
         if vectors.shape != (len(ids), dim):
@@ -754,6 +759,7 @@ class Engine:
             tolerance = engine._rows.view().format.norm_tolerance
             raise ValueError(f"vector {bad} does not have unit norm within {tolerance:g}")
         engine._table.next_id = check_count(state["next_id"], "next_id")
+        engine._grow()
         return engine
 
     # -- within ----------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ class Memory:
         the latest after 64 recalls or, if recalls go on, a second, and by :meth:`close`.
     timeout : float
         Seconds to wait for a store that another process has open.
+    approximate : bool
+        True: recalls from 200,000 memories or more look only at those that are near the question,
+        at all flashbulbs, and at what shares its words, see :meth:`Engine.search`. False: at all.
     clock : callable
         Returns the present time.
 
@@ -104,6 +107,7 @@ class Memory:
         neutral: bool = False,
         durability: Durability = "full",
         timeout: float = 5.0,
+        approximate: bool = False,
         clock: Callable[[], Time] = time.time,
     ) -> None:
         name = check_text(os.fspath(path), "path")
@@ -134,6 +138,7 @@ class Memory:
             surprise=None if neutral else surprise,
             durability=durability,
             timeout=wait,
+            approximate=check_bool(approximate, "approximate"),
             now=self._now(None),
         )
         # A Memory that is dropped, or open when the interpreter ends, is closed too.

@@ -204,7 +204,10 @@ class SurpriseDetector:
         """
         twin = SurpriseDetector(self.mode, policy=self.policy, engine=self._engine)
         if self._own_engine and self._engine is not None:
-            twin._engine, twin._own_engine = Engine.from_state(self._engine.state()), True
+            twin._engine, twin._own_engine = (
+                Engine.from_state(self._engine.state(), approximate=False),
+                True,
+            )
         twin.last_seen = ChainMap({}, self.last_seen)
         twin._moments = self._moments.copy()
         twin._centroid = None if self._centroid is None else self._centroid.copy()
@@ -300,7 +303,10 @@ class SurpriseDetector:
             self._centroid_for(row).update(row)
         elif self._engine is None or self._own_engine:
             if self._engine is None:
-                self._engine, self._own_engine = Engine(row.shape[1], policy=self.policy), True
+                self._engine, self._own_engine = (
+                    Engine(row.shape[1], policy=self.policy, approximate=False),
+                    True,
+                )
             self._engine.add(row, now=now)
 
     def _temporal_novelty(self, tags: tuple[str, ...], now: float) -> float:

@@ -172,7 +172,7 @@ class _Parsed:
             for tag, time in _dict(header["last_seen"], "last_seen").items()
         }
         self.surprise = {}
-        stream = Engine(self.dim)
+        stream = Engine(self.dim, approximate=False)
         for mode, state in _dict(header["surprise"], "surprise").items():
             data = _from_base64(state, "surprise")
             if SurpriseDetector.from_state(data, last_seen={}, engine=stream).mode != mode:
@@ -303,7 +303,8 @@ def _engine(parsed: _Parsed, order: list[int]) -> Engine:
             "tags": [()] * len(ids),  # this engine only holds strengths
             "vectors": vectors.reshape(len(ids), parsed.dim),
             **columns,
-        }
+        },
+        approximate=False,
     )
 
 
