@@ -52,7 +52,7 @@ def test_r18_the_future_counts_as_just_now(ahead: str, law: str, salience: float
     engine.add([1, 0], salience=salience, created=NOW + FUTURES[ahead], now=NOW)
     for _ in each_level():
         assert engine.vividness(now=NOW).tolist() == [1.0, 1.0]
-        assert engine._table.all_vividness(NOW).tolist() == [1.0, 1.0]
+        assert engine._traces.table.all_vividness(NOW).tolist() == [1.0, 1.0]
         found = engine.search([1, 0], 2, now=NOW)
         assert found.ids.tolist() == [0, 1]  # equal: the older id first
         for values in found[1:]:
@@ -217,7 +217,7 @@ def test_r22_the_floor_holds(law: str, years: float, stepwise: bool) -> None:
         for part in np.linspace(0, 1, 500):
             engine.decay(NOW + part * (now - NOW))
     for _ in each_level():
-        for values in (engine.vividness(now=now), engine._table.all_vividness(now)):
+        for values in (engine.vividness(now=now), engine._traces.table.all_vividness(now)):
             assert (values >= floors).all()
             assert np.isfinite(values).all()
             assert ((values == 0) | (values > np.finfo(np.float64).tiny)).all()

@@ -157,7 +157,7 @@ def test_exponential_is_within_two_units_in_the_last_place_and_monotone() -> Non
         unit = 2 * unit
     engine = _engine_of_exponents(x)
     for _ in each_level():
-        values = engine._table.all_vividness(0.0)
+        values = engine._traces.table.all_vividness(0.0)
         assert np.abs((values - exact) / unit).max() <= 2.0
         assert (np.diff(values) >= 0.0).all()
         assert values[-1] == 1.0
@@ -168,7 +168,7 @@ def test_a_strength_far_below_is_exactly_zero() -> None:
     x = np.concatenate([-np.geomspace(691.0, 6e10, 5000), [-703.0000001, -745.0, -1e9]])
     engine = _engine_of_exponents(x)
     for _ in each_level():
-        values = engine._table.all_vividness(0.0)
+        values = engine._traces.table.all_vividness(0.0)
         assert ((values == 0.0) | (values >= 1e-305)).all()  # never subnormal
         assert (values[x < -703.0] == 0.0).all()
 
@@ -181,7 +181,7 @@ def test_vividness(seed: int, count: int, policy: Policy, days: float) -> None:
     twin = ReferenceEngine(engine.state())
     plain, with_task = twin.vividness(now), twin.effective_vividness(now)
     for _ in each_level():
-        np.testing.assert_array_equal(engine._table.all_vividness(now), plain)
+        np.testing.assert_array_equal(engine._traces.table.all_vividness(now), plain)
         np.testing.assert_array_equal(engine.vividness(now=now), plain)
         np.testing.assert_array_equal(engine.vividness(now=now, effective=True), with_task)
     assert ((plain >= twin.state["floor"]) & (plain <= 1.0)).all()
@@ -210,7 +210,7 @@ def test_bonus_of_all_rows(seed: int, count: int, policy: Policy, days: float) -
     expected = ReferenceEngine(engine.state()).bonus(now, 0.3, 0.1)
     for _ in each_level():
         found = np.full(count, np.nan), np.full(count, np.nan)
-        engine._table.all_bonuses(now, 0.3, 0.1, *found)
+        engine._traces.table.all_bonuses(now, 0.3, 0.1, *found)
         for own, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(own, other)
 
@@ -222,7 +222,7 @@ def test_bonus_of_all_rows_needs_an_array_of_every_row_to_write_to() -> None:
     fixed.flags.writeable = False
     for bad, error in ((short, ValueError), (fixed, ValueError), (narrow, TypeError)):
         with pytest.raises(error):
-            engine._table.all_bonuses(NOW, 0.3, 0.1, good, bad)
+            engine._traces.table.all_bonuses(NOW, 0.3, 0.1, good, bad)
     assert not good.any()
 
 
@@ -272,7 +272,7 @@ def test_rounding_lifts_no_memory_above_its_anchor(law: str) -> None:
     engine = Engine.from_state(state)
     for _ in each_level():
         for now in (NOW, NOW + 1e-3):
-            for values in (engine.vividness(now=now), engine._table.all_vividness(now)):
+            for values in (engine.vividness(now=now), engine._traces.table.all_vividness(now)):
                 assert (values <= state["vividness"]).all()
 
 

@@ -344,7 +344,7 @@ def test_the_twin_knows_which_rows_are_always_looked_at() -> None:
     engine = made_engine(3, 2_000, 9)
     policy = engine.policy
     weights = (policy.vividness_weight, policy.recency_weight)
-    rows = _core.vivid_rows(engine._table, NOW + DAY, *weights)
+    rows = _core.vivid_rows(engine._traces.table, NOW + DAY, *weights)
     twin = ReferenceEngine(engine.state())
     bonus = np.add(*twin.bonus(NOW + DAY, *weights))
     flashbulb = twin.state["pinned"] | (twin.state["salience"] >= policy.flashbulb_threshold)

@@ -133,7 +133,7 @@ def test_asymptotic_decay(days: float, vividness: float, salience: float) -> Non
     for _ in each_level():
         now = NOW + days * DAY
         assert round(float(engine.vividness(now=now)[0]), 2) == vividness
-        assert round(float(engine._table.all_vividness(now)[0]), 2) == vividness
+        assert round(float(engine._traces.table.all_vividness(now)[0]), 2) == vividness
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_clamp_decay(salience: float, days: float, vividness: float) -> None:
     for _ in each_level():
         now = NOW + days * DAY
         assert round(float(engine.vividness(now=now)[0]), 2) == vividness
-        assert round(float(engine._table.all_vividness(now)[0]), 2) == vividness
+        assert round(float(engine._traces.table.all_vividness(now)[0]), 2) == vividness
 
 
 @pytest.mark.parametrize(

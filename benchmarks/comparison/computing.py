@@ -184,7 +184,7 @@ def bonus(settings: Settings, row: str, count: int) -> Iterator[Finding]:
         np.multiply(recent, weights[1], out=recent)
 
     def ours(turn: int) -> None:
-        engine._table.all_bonuses(NOW + turn, *weights, own_vivid, own_recent)
+        engine._traces.table.all_bonuses(NOW + turn, *weights, own_vivid, own_recent)
 
     ours(0)
     numpy_in_place(0)

@@ -183,7 +183,7 @@ def build(reference: weakref.ref[Engine]) -> Iterator[str]:
     random = np.random.default_rng(0)
     with engine._reading():
         generation = engine._rows.generation
-        live = engine._table.live_rows()
+        live = engine._traces.table.live_rows()
         trained_rows = len(engine._rows)
         if len(live) == 0:
             return
@@ -338,16 +338,14 @@ def _calibrate(
     engine = _held(reference)
     with engine._reading():
         _held(reference, generation)
-        live = engine._table.live_rows()
+        live = engine._traces.table.live_rows()
         chosen = np.sort(random.choice(live, min(_CALIBRATION_QUERIES, len(live)), replace=False))
         vivid = np.zeros(len(engine._rows), np.bool_)
-        policy = engine.policy
-        now = engine._latest
+        weights = engine.policy.vividness_weight, engine.policy.recency_weight
+        now = engine._traces.latest
         if not np.isfinite(now):  # no call has named a time yet
-            now = float(engine._export(chosen)["created"].max())
-        vivid[
-            _core.vivid_rows(engine._table, now, policy.vividness_weight, policy.recency_weight)
-        ] = True
+            now = float(engine._traces.table.export(chosen)["created"].max())
+        vivid[_core.vivid_rows(engine._traces.table, now, *weights)] = True
     list_of = native.lists_of_rows()
     sizes = native.sizes()
     needed: dict[int, list[NDArray[np.int64]]] = {k: [] for k in _CALIBRATED_K}
@@ -359,7 +357,7 @@ def _calibrate(
         ids = engine.search(queries, max(_CALIBRATED_K) + 1, now=now, exact=True).ids
         with engine._reading():
             _held(reference, generation)
-            found = engine._table.find(ids.ravel()).reshape(ids.shape)
+            found = engine._traces.table.find(ids.ravel()).reshape(ids.shape)
         del engine
         for row, query, best in zip(asked, queries, found, strict=True):
             best = best[(best != row) & (best >= 0) & (best < len(native))]

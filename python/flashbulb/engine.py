@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,27 +17,11 @@ from flashbulb._faiss import SearchPath, StorageKind, VectorRows
 from flashbulb._partition import Growth, Partition, Stopped, build
 from flashbulb._signals import SignalsDeferred
 from flashbulb._time import Time, to_seconds
-from flashbulb.errors import MemoryNotFound, StoreForked
+from flashbulb._traces import COLUMNS, STATUS, Traces
+from flashbulb.errors import StoreForked
 from flashbulb.policy import Policy
 
 __all__ = ["Engine", "MemoryUse", "SearchResult"]
-
-_STATUS = {"none": 0, "open": 1, "completed": 2}
-
-_COLUMNS: dict[str, type[np.generic]] = {
-    "ids": np.int64,
-    "salience": np.float64,
-    "floor": np.float64,
-    "vividness": np.float64,
-    "vividness_time": np.float64,
-    "created": np.float64,
-    "last_access": np.float64,
-    "last_strength_change": np.float64,
-    "urgency": np.float64,
-    "access_count": np.int64,
-    "status": np.uint8,
-    "pinned": np.bool_,
-}
 
 # Tombstones are compacted away once they are this many and at least half of the rows.
 _COMPACT_AT = 4096
@@ -153,24 +137,21 @@ class Engine:
             if storage != "fp32":
                 raise ValueError(f"an index has its own storage: got storage={storage!r} with one")
             rows = VectorRows.attach(dim_or_index, path=path)
-        self._policy = policy
         self._path = "auto" if path == "fp32" else path
         self._rows = rows
         self._approximate = approximate
         self._growth = Growth()
-        self._table = _core.TraceTable(_core.Policy(**policy.to_dict()))
-        self._tags = _core.TagDictionary()
+        self._traces = Traces(policy)
         self._lock = _core.RwLock()
         self._pid = os.getpid()
-        self._latest = -np.inf  # the latest time any call has named
         if len(rows):
             if now is None:
                 raise ValueError(
                     f"the index has {len(rows)} rows: now= must give their time of creation"
                 )
             moment = to_seconds(now, "now")
-            columns = self._columns(len(rows), moment, salience=salience, created=created)
-            self._append_traces(len(rows), moment, columns, to_tag_sets(tags, len(rows)), rows.ids)
+            columns = self._traces.columns(len(rows), moment, salience=salience, created=created)
+            self._traces.append(len(rows), moment, columns, to_tag_sets(tags, len(rows)), rows.ids)
             self._grow()
 
     # -- what it is ------------------------------------------------------------------------------
@@ -194,25 +175,25 @@ class Engine:
     @property
     def policy(self) -> Policy:
         """The constants of the laws."""
-        return self._policy
+        return self._traces.policy
 
     @property
     def next_id(self) -> int:
         """The lowest id that was never used."""
-        return self._table.next_id
+        return self._traces.table.next_id
 
     @property
     def ids(self) -> NDArray[np.int64]:
         """Ids of all memories, ascending."""
         with self._reading():
-            return cast(NDArray[np.int64], self._export(self._table.live_rows())["ids"])
+            return self._traces.ids(self._traces.table.live_rows())
 
     def __len__(self) -> int:
-        return self._table.live
+        return self._traces.table.live
 
     def __contains__(self, memory_id: object) -> bool:
         with self._reading():
-            return bool(self._table.find(to_ids((memory_id,), "id", beyond=None))[0] >= 0)
+            return bool(self._traces.table.find(to_ids((memory_id,), "id", beyond=None))[0] >= 0)
 
     def __repr__(self) -> str:
         return f"Engine(dim={self.dim}, memories={len(self)})"
@@ -268,7 +249,7 @@ class Engine:
         moment = to_seconds(now, "now")
         rows = to_unit_rows(vectors, self.dim, "vectors")
         count = len(rows)
-        columns = self._columns(
+        columns = self._traces.columns(
             count,
             moment,
             salience=salience,
@@ -282,80 +263,15 @@ class Engine:
         if wanted is not None and len(wanted) != count:
             raise ValueError(f"expected {count} ids, got {len(wanted)}")
         with self._writing(), SignalsDeferred():
-            new = self._next_ids(count) if wanted is None else wanted
+            new = self._traces.next_ids(count) if wanted is None else wanted
             self._rows.append(rows, new)
             try:
-                self._append_traces(count, moment, columns, names, new)
+                self._traces.append(count, moment, columns, names, new)
             except BaseException:
                 self._rows.truncate(len(self._rows) - count)
                 raise
         self._grow()
         return new
-
-    def _columns(
-        self,
-        count: int,
-        now: float,
-        *,
-        salience: ArrayLike = 0.0,
-        floor: ArrayLike | None = None,
-        urgency: ArrayLike | None = None,
-        created: ArrayLike | Time | None = None,
-        pinned: ArrayLike = False,
-    ) -> dict[str, NDArray[Any]]:
-        salience = to_column(salience, count, "salience")
-        if floor is None:
-            floor = np.array([self._policy.floor_for(value) for value in salience], np.float64)
-        urgency = to_column(np.nan if urgency is None else urgency, count, "urgency")
-        if created is None:
-            born = np.full(count, now)
-        elif np.ndim(cast(ArrayLike, created)) == 0:
-            born = np.full(count, to_seconds(created, "created"))
-        else:
-            born = to_column(created, count, "created")
-            for extreme in (born.min(), born.max()) if count else ():
-                to_seconds(extreme, "created")
-        return {
-            "salience": salience,
-            "floor": to_column(floor, count, "floor"),
-            "urgency": urgency,
-            "status": np.where(np.isnan(urgency), 0, 1).astype(np.uint8),
-            "created": born,
-            "vividness_time": born,
-            "pinned": to_column(pinned, count, "pinned", np.bool_),
-        }
-
-    def _append_traces(
-        self,
-        count: int,
-        now: float,
-        given: dict[str, NDArray[Any]] | None = None,
-        tags: Sequence[Sequence[str]] = (),
-        ids: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.int64]:
-        if ids is None:
-            ids = self._next_ids(count)
-        columns: dict[str, NDArray[Any]] = {
-            "ids": ids,
-            "salience": np.zeros(count),
-            "floor": np.zeros(count),
-            "vividness": np.ones(count),
-            "vividness_time": np.full(count, now),
-            "created": np.full(count, now),
-            "last_access": np.full(count, np.nan),
-            "last_strength_change": np.full(count, np.nan),
-            "urgency": np.full(count, np.nan),
-            "access_count": np.zeros(count, np.int64),
-            "status": np.zeros(count, np.uint8),
-            "pinned": np.zeros(count, np.bool_),
-        }
-        columns.update(given or {})
-        self._table.append(columns, [[self._tags.intern(tag) for tag in each] for each in tags])
-        self._latest = max(self._latest, now)
-        return ids
-
-    def _next_ids(self, count: int) -> NDArray[np.int64]:
-        return np.arange(self._table.next_id, self._table.next_id + count, dtype=np.int64)
 
     # -- searching -------------------------------------------------------------------------------
 
@@ -454,15 +370,15 @@ class Engine:
             raise TypeError(f"exact must be a bool or None, got {exact!r}")
         single = np.ndim(queries) == 1
         rows = to_unit_rows(queries, self.dim, "queries")
-        if status is not None and status not in _STATUS:
-            raise ValueError(f"status must be one of {sorted(_STATUS)}, got {status!r}")
+        if status is not None and status not in STATUS:
+            raise ValueError(f"status must be one of {sorted(STATUS)}, got {status!r}")
         start = -np.inf if since is None else to_seconds(since, "since")
         end = np.inf if until is None else to_seconds(until, "until")
         wanted = () if tags is None else check_tags(tags)
         pairs = to_addends(addends, len(rows), single)
-        policy = self._policy
+        policy = self._traces.policy
         with self._reading():
-            known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
+            known = self._traces.known_tags(wanted)
             k = min(k, len(self))
             approximately = self._approximate and len(rows) < _EXACT_QUERIES
             nearby = (
@@ -472,7 +388,7 @@ class Engine:
             )
             arguments: dict[str, Any] = {
                 "view": self._rows.view(),
-                "traces": self._table,
+                "traces": self._traces.table,
                 "k": k,
                 "now": moment,
                 "similarity_weight": float(similarity_weight),
@@ -486,13 +402,13 @@ class Engine:
                 "unknown_tag": len(known) < len(wanted),
                 "since": float(start),
                 "until": float(end),
-                "time_exempt": None if also is None else self._known_rows(also),
-                "status": None if status is None else _STATUS[status],
-                "allowed": None if allowed is None else self._known_rows(allowed),
+                "time_exempt": None if also is None else self._traces.known_rows(also),
+                "status": None if status is None else STATUS[status],
+                "allowed": None if allowed is None else self._traces.known_rows(allowed),
                 "sketch": self._rows.sketch,
                 "path": self._path,
             }
-            added = [self._addend_rows(ids, values) for ids, values in pairs]
+            added = [self._traces.addend_rows(ids, values) for ids, values in pairs]
             found = _search(rows, added, arguments, nearby)
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
 
@@ -508,22 +424,13 @@ class Engine:
         """Ids of the memories that have all of these tags, ascending."""
         wanted = check_tags(tags)
         with self._reading():
-            known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
-            if len(known) < len(wanted):
-                return np.empty(0, np.int64)
-            return cast(NDArray[np.int64], self._export(self._table.rows_with_tags(known))["ids"])
+            return self._traces.with_tags(wanted)
 
     def newest(self, tags: Sequence[str] = ()) -> int | None:
         """Id of the memory created last among those that have all of these tags."""
         wanted = check_tags(tags)
         with self._reading():
-            known = [tag for tag in map(self._tags.find, wanted) if tag is not None]
-            if len(known) < len(wanted):
-                return None
-            row = self._table.newest_with_tags(known)
-            if row is None:
-                return None
-            return int(self._export(np.array([row], np.int64))["ids"][0])
+            return self._traces.newest(wanted)
 
     # -- what changes strength -------------------------------------------------------------------
 
@@ -536,7 +443,7 @@ class Engine:
         moment = to_seconds(now, "now")
         wanted = to_ids(ids)
         with self._writing():
-            self._table.touch(self._rows_of(wanted), self._at(moment))
+            self._traces.table.touch(self._traces.rows_of(wanted), self._traces.at(moment))
 
     def suppress(
         self, accessed: ArrayLike, related: ArrayLike | None = None, *, now: Time
@@ -560,13 +467,13 @@ class Engine:
         with self._writing():
             moved = _core.suppress(
                 self._rows.view(),
-                self._table,
-                self._rows_of(accessed),
-                None if others is None else self._rows_of(others),
-                self._at(moment),
+                self._traces.table,
+                self._traces.rows_of(accessed),
+                None if others is None else self._traces.rows_of(others),
+                self._traces.at(moment),
                 self._rows.sketch,
             )
-            return cast(NDArray[np.int64], self._export(moved)["ids"])
+            return self._traces.ids(moved)
 
     def complete(self, ids: ArrayLike, now: Time | None = None) -> None:
         """Marks tasks as completed: unpins them and lowers their floors by one class.
@@ -577,41 +484,39 @@ class Engine:
         moment = None if now is None else to_seconds(now, "now")
         wanted = to_ids(ids)
         with self._writing():
-            rows = self._rows_of(wanted)
-            status = self._export(rows)["status"]
+            rows = self._traces.rows_of(wanted)
+            status = self._traces.table.export(rows)["status"]
             if not status.all():
                 raise ValueError(f"memory {wanted[int(np.argmin(status))]} is not a task")
-            self._table.complete(rows, self._at(self._latest if moment is None else moment))
+            when = self._traces.latest if moment is None else moment
+            self._traces.table.complete(rows, self._traces.at(when))
 
     def pin(self, ids: ArrayLike, *, now: Time) -> None:
         """Pins memories: vividness 1, exempt from decay and suppression."""
         moment = to_seconds(now, "now")
         wanted = to_ids(ids)
         with self._writing():
-            self._table.pin(self._rows_of(wanted), self._at(moment))
+            self._traces.table.pin(self._traces.rows_of(wanted), self._traces.at(moment))
 
     def unpin(self, ids: ArrayLike, *, now: Time) -> None:
         """Ends the pinning; decay starts again at ``now``."""
         moment = to_seconds(now, "now")
         wanted = to_ids(ids)
         with self._writing():
-            self._table.unpin(self._rows_of(wanted), self._at(moment))
+            self._traces.table.unpin(self._traces.rows_of(wanted), self._traces.at(moment))
 
     def decay(self, now: Time) -> None:
         """Re-anchors every memory at ``now``. It changes no vividness: decay is derived on read."""
         moment = to_seconds(now, "now")
         with self._writing():
-            self._table.materialize_decay(self._at(moment))
+            self._traces.table.materialize_decay(self._traces.at(moment))
 
     def set_policy(self, policy: Policy, *, now: Time) -> None:
         """Other constants from ``now`` on; what the old ones did until then stays."""
         moment = to_seconds(now, "now")
         _check_policy(policy)
-        native = _core.Policy(**policy.to_dict())
         with self._writing():
-            self._table.materialize_decay(self._at(moment))
-            self._table.set_policy(native)
-            self._policy = policy
+            self._traces.set_policy(policy, moment)
 
     # -- removing --------------------------------------------------------------------------------
 
@@ -625,12 +530,13 @@ class Engine:
         """
         wanted = np.unique(to_ids(ids, beyond=None))
         with self._writing():
-            rows = self._table.find(wanted)
+            table = self._traces.table
+            rows = table.find(wanted)
             rows = rows[rows >= 0]
             self._rows.clear(rows)
-            self._table.remove(rows)
-            tombstones = len(self._table) - self._table.live
-            many = tombstones >= _COMPACT_AT and tombstones * 2 >= len(self._table)
+            table.remove(rows)
+            tombstones = len(table) - table.live
+            many = tombstones >= _COMPACT_AT and tombstones * 2 >= len(table)
             if many and self._rows.storage.compacts_quickly:
                 self._compact()
             return len(rows)
@@ -646,10 +552,11 @@ class Engine:
             self._compact()
 
     def _compact(self) -> None:
-        if self._table.live < len(self._table):
+        table = self._traces.table
+        if table.live < len(table):
             with SignalsDeferred():
-                self._rows.keep(self._table.live_rows())
-                self._table.compact()
+                self._rows.keep(table.live_rows())
+                table.compact()
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -663,14 +570,14 @@ class Engine:
         moment = to_seconds(now, "now")
         wanted = None if ids is None else to_ids(ids)
         with self._reading():
-            rows = self._table.live_rows() if wanted is None else self._rows_of(wanted)
-            return self._table.vividness(rows, moment, bool(effective))
+            rows = self._traces.rows_or_all(wanted)
+            return self._traces.table.vividness(rows, moment, bool(effective))
 
     def vectors(self, ids: ArrayLike) -> NDArray[np.float32]:
         """Copies of the stored unit vectors, (n, dim) float32."""
         wanted = to_ids(ids)
         with self._reading():
-            return self._rows.view().read(self._rows_of(wanted))
+            return self._rows.view().read(self._traces.rows_of(wanted))
 
     def memory_bytes(self) -> MemoryUse:
         """What the engine takes in RAM, and what one more row would."""
@@ -681,7 +588,7 @@ class Engine:
             if rows.lists is not None:
                 structure += rows.lists.native.memory_bytes
             sketch = 0 if rows.sketch is None else len(rows) * rows.sketch.row_bytes
-            traces = self._table.memory_bytes
+            traces = self._traces.table.memory_bytes
             total = vectors + structure + sketch + traces
             return MemoryUse(vectors, structure, sketch, traces, total / max(1, len(rows)))
 
@@ -689,8 +596,7 @@ class Engine:
         """The columns of :meth:`state` for these memories (default: all)."""
         wanted = None if ids is None else to_ids(ids)
         with self._reading():
-            rows = self._table.live_rows() if wanted is None else self._rows_of(wanted)
-            return self._export(rows)
+            return self._traces.table.export(self._traces.rows_or_all(wanted))
 
     def state(self) -> dict[str, Any]:
         """Everything that makes up the engine, for :meth:`from_state`.
@@ -707,17 +613,16 @@ class Engine:
             are epoch seconds.
         """
         with self._reading():
-            rows = self._table.live_rows()
-            tag_name = self._tags.name
+            rows = self._traces.table.live_rows()
             return {
                 "dim": self.dim,
                 "next_id": self.next_id,
-                "latest": float(self._latest),
+                "latest": float(self._traces.latest),
                 "storage": self.storage,
-                "policy": self._policy.to_dict(),
+                "policy": self._traces.policy.to_dict(),
                 "vectors": self._rows.view().read(rows),
-                "tags": [tuple(map(tag_name, tags)) for tags in self._table.tags(rows)],
-                **self._export(rows),
+                "tags": self._traces.tag_names(rows),
+                **self._traces.table.export(rows),
             }
 
     @classmethod
@@ -731,7 +636,7 @@ class Engine:
             range, a vector does not have unit norm within 1e-5 (fp16: 1e-3), or the storage is
             neither "fp32" nor "fp16": such rows need their index.
         """
-        missing = {"dim", "next_id", "policy", "vectors", "tags", *_COLUMNS} - set(state)
+        missing = {"dim", "next_id", "policy", "vectors", "tags", *COLUMNS} - set(state)
         if missing:
             raise ValueError(f"the state lacks {', '.join(sorted(missing))}")
         dim = check_dim(state["dim"])
@@ -747,18 +652,18 @@ class Engine:
             raise ValueError(f"expected vectors of shape {(len(ids), dim)}, got {vectors.shape}")
         columns = {
             name: to_column(state[name], len(ids), name, dtype)
-            for name, dtype in _COLUMNS.items()
+            for name, dtype in COLUMNS.items()
             if name != "ids"
         }
         latest = float(state.get("latest", -np.inf))
         tags = to_tag_sets(state["tags"], len(ids))
-        engine._append_traces(len(ids), latest, columns, tags, ids)
+        engine._traces.append(len(ids), latest, columns, tags, ids)
         engine._rows.append(vectors, ids)
         bad = engine._rows.view().first_row_not_unit()
         if bad < len(ids):
             tolerance = engine._rows.view().format.norm_tolerance
             raise ValueError(f"vector {bad} does not have unit norm within {tolerance:g}")
-        engine._table.next_id = check_count(state["next_id"], "next_id")
+        engine._traces.table.next_id = check_count(state["next_id"], "next_id")
         engine._grow()
         return engine
 
@@ -777,31 +682,6 @@ class Engine:
     def _writing(self) -> _core.ExclusiveGuard:
         self._require_own_process()
         return self._lock.exclusive()
-
-    def _at(self, now: float) -> float:
-        self._latest = max(self._latest, now)
-        return now
-
-    def _export(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        return self._table.export(rows)
-
-    def _rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        rows = self._table.find(ids)
-        if len(rows) and rows.min() < 0:
-            raise MemoryNotFound(f"no memory has the id {ids[int(np.argmin(rows))]}")
-        return rows
-
-    def _known_rows(self, ids: ArrayLike) -> NDArray[np.int64]:
-        rows = np.unique(self._table.find(to_ids(ids, beyond=None)))
-        return rows[rows >= 0]
-
-    def _addend_rows(
-        self, ids: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        rows = self._table.find(ids)
-        order = np.argsort(rows, kind="stable")
-        order = order[rows[order] >= 0]
-        return rows[order], values[order]
 
 
 def _search(
