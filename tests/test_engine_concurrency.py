@@ -228,6 +228,7 @@ if child == 0:
         set_policy=lambda: engine.set_policy(engine.policy, now=1e9),
         remove=lambda: engine.remove(0),
         compact=lambda: engine.compact(),
+        build_partition=lambda: engine.build_partition(),
         vividness=lambda: engine.vividness(now=1e9),
         vectors=lambda: engine.vectors(0),
         cosines=lambda: engine.cosines(rows[0], 0),
@@ -271,6 +272,6 @@ def test_a_forked_child_is_refused_at_once(attached: bool) -> None:
 
 def test_a_public_method_that_forgets_the_fork_is_noticed() -> None:
     # Whoever adds a method to Engine adds it to the script above too.
-    harmless = {"dim", "path", "storage", "policy", "next_id", "from_state"}
+    harmless = {"dim", "path", "storage", "partition", "policy", "next_id", "from_state"}
     public = {name for name in vars(Engine) if not name.startswith("_")} - harmless
     assert {name for name in public if f"{name}=" not in FORKED} == set()
