@@ -241,6 +241,42 @@ TEST_P(Kernels, FiltersLeaveOneOrZero) {
     }
 }
 
+// Bit i of the words, for lengths around the vectors and the word; what was set stays set, and so
+// do the bits beyond the last row.
+TEST_P(Kernels, MarkedRowsAreThoseWithAFlagOrALargeBonus) {
+    Random random(8);
+    constexpr std::uint8_t any = 24;
+    constexpr float vividness_scale = 0.3F / 65535;
+    constexpr float recency_scale = 0.1F / 65535;
+    for (const std::size_t count : {0U, 1U, 15U, 16U, 17U, 63U, 64U, 65U, 256U, 1000U}) {
+        std::vector<std::uint8_t> flags(count);
+        std::vector<std::uint16_t> vividness(count), recency(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            flags[i] = static_cast<std::uint8_t>(testing::below(random, 4) == 0 ? 255 : 255 - any);
+            vividness[i] = static_cast<std::uint16_t>(testing::below(random, 65536));
+            recency[i] = static_cast<std::uint16_t>(testing::below(random, 65536));
+        }
+        const auto bonus = [&](std::size_t i) {
+            return static_cast<float>(vividness[i]) * vividness_scale +
+                   static_cast<float>(recency[i]) * recency_scale;
+        };
+        constexpr float infinity = std::numeric_limits<float>::infinity();
+        // One that a row just reaches, and those that all and none do.
+        for (const float threshold : {count == 0 ? 0.2F : bonus(count / 2), 0.0F, infinity}) {
+            std::vector<std::uint64_t> words(count / 64 + 2);
+            for (auto& word : words) word = random() & random() & random();
+            auto expected = words;
+            for (std::size_t i = 0; i < count; ++i) {
+                if ((flags[i] & any) == 0 && !(bonus(i) >= threshold)) continue;
+                expected[i / 64] |= std::uint64_t{1} << i % 64;
+            }
+            active_kernels().mark_rows(flags.data(), any, vividness.data(), recency.data(), count,
+                                       vividness_scale, recency_scale, threshold, words.data());
+            EXPECT_EQ(words, expected) << count << " rows, " << threshold;
+        }
+    }
+}
+
 // The kernels' own exp, seen through a vividness of anchor 1: within 2 ulp of the library's, and 0
 // where the result would be below 1e-305.
 TEST_P(Kernels, ExpIsWithinTwoUlp) {
