@@ -6,6 +6,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -66,9 +67,16 @@ inline std::vector<std::size_t> require_rows(const py::object& object, const cha
     return rows;
 }
 
-/// Hands a vector over to NumPy without a copy.
+/// Hands a vector over to NumPy: without a copy, unless it is so small that a copy takes less time.
 template <class T>
 py::array_t<T> to_array(std::vector<T> values, std::vector<py::ssize_t> shape = {}) {
+    constexpr std::size_t small = 512;
+    if (values.size() <= small) {
+        if (shape.empty()) shape = {static_cast<py::ssize_t>(values.size())};
+        py::array_t<T> array(std::move(shape));
+        std::copy(values.begin(), values.end(), array.mutable_data());
+        return array;
+    }
     auto* owned = new std::vector<T>(std::move(values));
     const py::capsule owner(owned, [](void* p) { delete static_cast<std::vector<T>*>(p); });
     if (shape.empty()) shape = {static_cast<py::ssize_t>(owned->size())};

@@ -33,15 +33,14 @@ std::vector<std::size_t> rows_of(const py::object& object, const char* name, std
     return object.is_none() ? std::vector<std::size_t>{} : require_rows(object, name, limit);
 }
 
-py::tuple search_rows(const VectorView& view, const TraceTable& traces,
-                      const py::object& queries_object, std::size_t k, double now,
+py::tuple search_rows(const py::object& queries_object,
+                      const std::vector<std::pair<py::object, py::object>>& addends,
+                      const VectorView& view, const TraceTable& traces, std::size_t k, double now,
                       double similarity_weight, double vividness_weight, double recency_weight,
                       const std::vector<TagId>& tags, bool unknown_tag, double since, double until,
                       const py::object& time_exempt, const std::optional<int>& status,
-                      const py::object& allowed,
-                      const std::vector<std::pair<py::object, py::object>>& addends,
-                      const Sketch* sketch, const std::string& path, const Partition* partition,
-                      std::size_t least_lists, std::size_t wanted_rows,
+                      const py::object& allowed, const Sketch* sketch, const std::string& path,
+                      const Partition* partition, std::size_t least_lists, std::size_t wanted_rows,
                       const py::object& candidates_object, std::size_t least_candidates) {
     const auto queries = require_array<float>(queries_object, "queries", 2);
     if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
@@ -124,15 +123,16 @@ void register_search(py::module_& module) {
             },
             py::arg("view"), py::arg("rows"), "Codes rows anew, after they changed.")
         .def("truncate", &Sketch::truncate, py::arg("count"));
-    module.def("search", &search_rows, py::kw_only(), py::arg("view"), py::arg("traces"),
-               py::arg("queries"), py::arg("k"), py::arg("now"), py::arg("similarity_weight"),
+    // By position: pybind11 makes a string of each name to look a keyword up, which takes
+    // microseconds that count where few rows are searched.
+    module.def("search", &search_rows, py::arg("queries"), py::arg("addends"), py::arg("view"),
+               py::arg("traces"), py::arg("k"), py::arg("now"), py::arg("similarity_weight"),
                py::arg("vividness_weight"), py::arg("recency_weight"), py::arg("tags"),
                py::arg("unknown_tag"), py::arg("since"), py::arg("until"), py::arg("time_exempt"),
-               py::arg("status"), py::arg("allowed"), py::arg("addends"),
-               py::arg("sketch") = nullptr, py::arg("path") = "auto",
-               py::arg("partition") = nullptr, py::arg("least_lists") = 1,
-               py::arg("wanted_rows") = 0, py::arg("candidates") = py::none(),
-               py::arg("least_candidates") = 1,
+               py::arg("status"), py::arg("allowed"), py::arg("sketch") = nullptr,
+               py::arg("path") = "auto", py::kw_only(), py::arg("partition") = nullptr,
+               py::arg("least_lists") = 1, py::arg("wanted_rows") = 0,
+               py::arg("candidates") = py::none(), py::arg("least_candidates") = 1,
                "Fused top-k, exact unless a partition or candidates say where to look: (ids, "
                "scores, similarities, cosines, vividness bonus, recency "
                "bonus), each (queries, k).");

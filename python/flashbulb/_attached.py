@@ -41,22 +41,32 @@ class Attached:
         self._map = id_map
         self._index = index
         self._outer = index if id_map is None else id_map
+        self._counted = (index,) if id_map is None else (id_map, index)
         self._places: NDArray[np.int64] | None = None
         self._sizes = self._list_sizes()
         self._view: _core.VectorView | None = None
         self._segments: list[tuple[int, int, int]] | None = None  # of all lists; None: look again
 
     def __len__(self) -> int:
-        return int(self._sizes.sum()) if self._places is None else len(self._places)
+        return self._total if self._places is None else len(self._places)
+
+    @property
+    def _sizes(self) -> NDArray[np.int64]:
+        """Rows in each list; replaced as a whole."""
+        return self._list_lengths
+
+    @_sizes.setter
+    def _sizes(self, sizes: NDArray[np.int64]) -> None:
+        self._list_lengths = sizes
+        self._total = int(sizes.sum())  # every view asks for it
 
     def view(self) -> _core.VectorView:
         """Where the rows lie now."""
-        stored = int(self._sizes.sum())
-        for index in (self._outer, self._index):
-            if index.ntotal != stored:
+        for index in self._counted:
+            if index.ntotal != self._total:
                 raise RuntimeError(
                     "the attached FAISS index was changed outside the engine: expected "
-                    f"{stored} rows, got {index.ntotal}"
+                    f"{self._total} rows, got {index.ntotal}"
                 )
         if self._view is None:
             if self._places is None:
@@ -75,7 +85,7 @@ class Attached:
     @property
     def memory_bytes(self) -> int:
         """Bytes of the stored rows."""
-        return int(self._sizes.sum()) * self.format.row_bytes
+        return self._total * self.format.row_bytes
 
     @property
     def structure_bytes(self) -> int:
@@ -391,7 +401,7 @@ class ListRows(Attached):
     @property
     def structure_bytes(self) -> int:
         own = 0 if self._centroids is None else self._centroids.nbytes
-        return super().structure_bytes + own + 8 * int(self._sizes.sum())
+        return super().structure_bytes + own + 8 * self._total
 
     def _numbers(self, number: int) -> NDArray[np.int64]:
         """The ids in a list: of the rows, or where the ids of the rows stand in the map."""
@@ -424,7 +434,7 @@ class ListRows(Attached):
 
     def _add(self, rows: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
         assert self._places is not None
-        before = int(self._sizes.sum())
+        before = self._total
         numbers = ids if self._map is None else np.arange(before, before + len(rows))
         self._outer.add_with_ids(rows, ids)
         sizes = self._list_sizes()
@@ -450,7 +460,7 @@ class ListRows(Attached):
     def _resize_lists(self) -> None:
         for number in np.flatnonzero(self._list_sizes() != self._sizes).tolist():
             self._lists.resize(number, int(self._sizes[number]))
-        total = int(self._sizes.sum())
+        total = self._total
         if self._map is not None and self._map.ntotal != total:
             # The numbers of the rows that are left must be their places in the map again.
             parts = [self._numbers(number) for number in range(len(self._sizes))]

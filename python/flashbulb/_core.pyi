@@ -163,10 +163,10 @@ class Partition:
 # Search
 
 def search(
-    *,
+    queries: NDArray[np.float32],
+    addends: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]],
     view: VectorView,
     traces: TraceTable,
-    queries: NDArray[np.float32],
     k: int,
     now: float,
     similarity_weight: float,
@@ -179,9 +179,9 @@ def search(
     time_exempt: NDArray[np.int64] | None,
     status: int | None,
     allowed: NDArray[np.int64] | None,
-    addends: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]],
     sketch: Sketch | None = None,
     path: str = "auto",
+    *,
     partition: Partition | None = None,
     least_lists: int = 1,
     wanted_rows: int = 0,

@@ -386,28 +386,24 @@ class Engine:
                 if k and exact is not True and (approximately or exact is False)
                 else []
             )
-            arguments: dict[str, Any] = {
-                "view": self._rows.view(),
-                "traces": self._traces.table,
-                "k": k,
-                "now": moment,
-                "similarity_weight": float(similarity_weight),
-                "vividness_weight": float(
-                    policy.vividness_weight if vividness_weight is None else vividness_weight
-                ),
-                "recency_weight": float(
-                    policy.recency_weight if recency_weight is None else recency_weight
-                ),
-                "tags": known,
-                "unknown_tag": len(known) < len(wanted),
-                "since": float(start),
-                "until": float(end),
-                "time_exempt": None if also is None else self._traces.known_rows(also),
-                "status": None if status is None else STATUS[status],
-                "allowed": None if allowed is None else self._traces.known_rows(allowed),
-                "sketch": self._rows.sketch,
-                "path": self._path,
-            }
+            arguments = (
+                self._rows.view(),
+                self._traces.table,
+                k,
+                moment,
+                float(similarity_weight),
+                float(policy.vividness_weight if vividness_weight is None else vividness_weight),
+                float(policy.recency_weight if recency_weight is None else recency_weight),
+                known,
+                len(known) < len(wanted),
+                float(start),
+                float(end),
+                None if also is None else self._traces.known_rows(also),
+                None if status is None else STATUS[status],
+                None if allowed is None else self._traces.known_rows(allowed),
+                self._rows.sketch,
+                self._path,
+            )
             added = [self._traces.addend_rows(ids, values) for ids, values in pairs]
             found = _search(rows, added, arguments, nearby)
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
@@ -687,15 +683,18 @@ class Engine:
 def _search(
     queries: NDArray[np.float32],
     addends: list[tuple[NDArray[np.int64], NDArray[np.float64]]],
-    arguments: dict[str, Any],
+    arguments: tuple[Any, ...],
     nearby: list[dict[str, Any]],
 ) -> tuple[Any, ...]:
-    """One call for all queries, or one for each if each has candidates of its own."""
+    """One call for all queries, or one for each if each has candidates of its own.
+
+    ``arguments`` are those of ``_core.search`` that are alike for all, by position.
+    """
     if len(nearby) <= 1:
         near = nearby[0] if nearby else {}
-        return _core.search(queries=queries, addends=addends, **arguments, **near)
+        return _core.search(queries, addends, *arguments, **near)
     each = [
-        _core.search(queries=queries[i : i + 1], addends=addends[i : i + 1], **arguments, **near)
+        _core.search(queries[i : i + 1], addends[i : i + 1], *arguments, **near)
         for i, near in enumerate(nearby)
     ]
     return tuple(map(np.concatenate, zip(*each, strict=True)))
