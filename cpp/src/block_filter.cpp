@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 
 #include "dispatch.hpp"
 
@@ -13,11 +13,16 @@ Cursor::Cursor(const std::vector<std::size_t>& sorted, std::size_t begin)
       place_(static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), begin) -
                                       sorted.begin())) {}
 
+bool has_window(const Filter& filter) noexcept {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return filter.since > -infinity || filter.until < infinity;
+}
+
 BlockFilter::BlockFilter(const TraceTable& traces, const Filter& filter, std::size_t begin)
     : traces_(traces),
       columns_(traces.columns()),
       filter_(filter),
-      has_window_(std::isfinite(filter.since) || std::isfinite(filter.until)),
+      has_window_(has_window(filter)),
       wanted_bloom_(tag_bloom(filter.tags)),
       exempt_(filter.time_exempt, begin),
       allowed_(filter.allowed ? *filter.allowed : no_rows_, begin) {

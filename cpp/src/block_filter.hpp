@@ -38,6 +38,9 @@ private:
     std::size_t place_;
 };
 
+/// Whether the filter has regard to the time of a memory.
+[[nodiscard]] bool has_window(const Filter& filter) noexcept;
+
 /// Which rows of a block may enter a result. Blocks are asked for in ascending order.
 class BlockFilter {
 public:

@@ -137,9 +137,9 @@ TEST_P(PartitionNearest, ListsAreInTheOrderOfTheMetric) {
                 }
                 Lists expected(lists);
                 std::iota(expected.begin(), expected.end(), 0U);
-                std::sort(
-                    expected.begin(), expected.end(),
-                    [&](std::uint32_t a, std::uint32_t b) { return badness[a] < badness[b]; });
+                std::sort(expected.begin(), expected.end(), [&](std::uint32_t a, std::uint32_t b) {
+                    return badness[a] < badness[b];
+                });
                 const Partition partition(centroids, dim, metric);
                 EXPECT_EQ(partition.nearest(query.data(), lists, 0), expected);
             }

@@ -343,6 +343,12 @@ TEST(SearchTest, NothingPassesGivesAnEmptyResult) {
     request.filter.allowed = std::vector<std::size_t>{};
     EXPECT_EQ(search(store.view(), store.traces, request).k, 0U);
     request.filter = {};
+    request.filter.since = infinity;
+    EXPECT_EQ(search(store.view(), store.traces, request).k, 0U);
+    request.filter = {};
+    request.filter.until = -infinity;
+    EXPECT_EQ(search(store.view(), store.traces, request).k, 0U);
+    request.filter = {};
     request.k = 0;
     EXPECT_EQ(search(store.view(), store.traces, request).k, 0U);
     request.k = 5;
