@@ -144,8 +144,8 @@ public:
     // Whether all rows should be looked at in the first place.
     [[nodiscard]] bool pointless() const noexcept { return pointless_; }
 
-    // The best rows of one query; none if all rows should be looked at.
-    [[nodiscard]] std::optional<std::vector<Scored>> best(std::size_t query) const {
+    // The best rows of one query; none if too few of those that are looked at pass.
+    [[nodiscard]] std::vector<Scored> best(std::size_t query) const {
         const SearchRequest single = one_of(query);
         const SelectionPlan plan(vectors_, traces_, single);
         Selection selection(plan);
@@ -153,7 +153,7 @@ public:
         if (always_.limit() < vectors_.rows()) {
             selection.scan(always_.limit(), vectors_.rows());
         }
-        if (selection.allowed() < plan.k) return std::nullopt;
+        if (selection.allowed() < plan.k) return {};
         return best_rows(vectors_, traces_, single, 0, selection.selector(0).finalists(), plan.k);
     }
 
@@ -245,6 +245,32 @@ private:
     std::optional<RowSet> allowed_;
 };
 
+// Seeks the hits of the queries that have none among all rows, by one search for all of them.
+void complete(const VectorView& vectors, const TraceTable& traces, const SearchRequest& request,
+              std::vector<std::vector<Scored>>& best) {
+    std::vector<std::size_t> lacking;
+    for (std::size_t query = 0; query < best.size(); ++query) {
+        if (best[query].empty()) lacking.push_back(query);
+    }
+    if (lacking.empty()) return;
+    SearchRequest rest = request;
+    rest.addends.clear();
+    std::vector<float> queries;
+    for (const std::size_t query : lacking) {
+        const float* values = request.queries + query * vectors.dim();
+        queries.insert(queries.end(), values, values + vectors.dim());
+        if (!request.addends.empty()) rest.addends.push_back(request.addends[query]);
+    }
+    rest.queries = queries.data();
+    rest.query_count = lacking.size();
+    const SearchResult found = search(vectors, traces, rest);
+    for (std::size_t i = 0; i < lacking.size() * found.k; ++i) {
+        best[lacking[i / found.k]].push_back({found.ids[i], found.scores[i], found.similarities[i],
+                                              found.cosines[i], found.vividness_bonus[i],
+                                              found.recency_bonus[i]});
+    }
+}
+
 }  // namespace
 
 SearchResult search_nearby(const VectorView& vectors, const TraceTable& traces,
@@ -252,23 +278,20 @@ SearchResult search_nearby(const VectorView& vectors, const TraceTable& traces,
     validate(vectors, traces, request);
     require_fitting(vectors, request, approximation);
     const std::size_t m = request.query_count;
-    const std::size_t k = std::min(request.k, traces.live());
-    if (k == 0) return {};
+    if (std::min(request.k, traces.live()) == 0) return {};
     const Nearby nearby(vectors, traces, request, approximation);
     if (m == 0 || nearby.pointless()) return search(vectors, traces, request);
 
-    std::vector<std::optional<std::vector<Scored>>> best(m);
+    std::vector<std::vector<Scored>> best(m);
     const std::size_t parts = std::min(m, parts_for(m * vectors.rows() * bytes_a_row));
     run_parts(parts, [&](std::size_t part) {
         for (std::size_t query = m * part / parts; query < m * (part + 1) / parts; ++query) {
             best[query] = nearby.best(query);
         }
     });
-    if (!std::all_of(best.begin(), best.end(), [](const auto& each) { return each.has_value(); })) {
-        return search(vectors, traces, request);
-    }
-    SearchResult result = empty_result(m, k);
-    for (std::size_t query = 0; query < m; ++query) put(result, query, *best[query]);
+    complete(vectors, traces, request, best);
+    SearchResult result = empty_result(m, best.front().size());
+    for (std::size_t query = 0; query < m; ++query) put(result, query, best[query]);
     return result;
 }
 

@@ -37,7 +37,7 @@ struct Approximation {
                                          const Approximation& approximation);
 
 /// The rows that every approximate search at `now` looks at for their bonus, ascending; none if
-/// there are no bounds of the bonus for that time.
+/// there are no bounds of the bonus for that time. @pre the weights are finite and at least 0
 [[nodiscard]] std::vector<std::size_t> vivid_rows(const TraceTable& traces, double now,
                                                   double vividness_weight, double recency_weight);
 
