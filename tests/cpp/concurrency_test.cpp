@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <thread>
 
+#include "flashbulb/approximate.hpp"
 #include "flashbulb/rw_lock.hpp"
 #include "flashbulb/suppression.hpp"
 #include "flashbulb/welford.hpp"
@@ -102,6 +103,50 @@ TEST(ConcurrencyTest, SearchesBesideAWriterSeeWholeStates) {
     done = true;
     for (auto& reader : readers) reader.join();
     EXPECT_EQ(wrong, 0);
+}
+
+// Whoever finds that another computes the bounds of the bonus looks at all rows meanwhile: a result
+// is what is near, or exact, and after the first one it is always the former.
+TEST(ConcurrencyTest, ApproximateSearchesBesideEachOther) {
+    constexpr std::size_t query_count = 4;
+    Random random(5);
+    testing::Store store = testing::random_store(random, 6000, dim, start_of_time);
+    const VectorView view = store.view();
+    Partition partition(testing::random_rows(random, 60, dim), dim);
+    std::vector<std::uint32_t> lists;
+    for (std::size_t row = 0; row < 5900; ++row) {
+        lists.push_back(partition.nearest(view.row(row), 1, 0).front());
+    }
+    partition.append(lists);
+    const auto queries = testing::unit_rows(random, query_count, dim);
+    SearchRequest request = request_for(queries);
+    request.query_count = query_count;
+    request.filter.tags = {3};
+    Sketch sketch(dim);
+    sketch.extend(view);
+    SearchRequest by_sketch = request;
+    by_sketch.sketch = &sketch;
+    const testing::ThreadsGuard guard(3);
+    for (int round = 0; round < 10; ++round) {
+        const TraceTable traces = store.traces;  // its bounds are not there yet
+        std::atomic<int> searches{0};
+        std::vector<SearchResult> results(6);
+        std::vector<std::thread> threads;
+        for (SearchResult& result : results) {
+            threads.emplace_back([&] {
+                const bool sketched = searches++ % 2 == 0;
+                result = search_nearby(view, traces, sketched ? by_sketch : request,
+                                       {&partition, 1, 20});
+            });
+        }
+        for (auto& thread : threads) thread.join();
+        const SearchResult exact = search(view, traces, request);
+        const SearchResult nearby = search_nearby(view, traces, request, {&partition, 1, 20});
+        ASSERT_NE(nearby.ids, exact.ids);
+        for (const SearchResult& result : results) {
+            testing::expect_same_bits(result, result.ids == exact.ids ? exact : nearby);
+        }
+    }
 }
 
 TEST(ConcurrencyTest, TheLevelMayChangeWhileOthersSearch) {
