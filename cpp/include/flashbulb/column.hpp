@@ -15,18 +15,22 @@ void free_column(void* column, std::size_t bytes) noexcept;
 /// ones.
 template <class T>
 struct ColumnAllocator {
-    using value_type = T;
+    using value_type = T;  ///< what it allocates
 
     ColumnAllocator() = default;
+    /// Has no state to take over.
     template <class Other>
     ColumnAllocator(const ColumnAllocator<Other>&) noexcept {}
 
+    /// Room for `count` values. @throws std::bad_alloc if there is none
     [[nodiscard]] T* allocate(std::size_t count) {
         return static_cast<T*>(detail::allocate_column(count * sizeof(T)));
     }
+    /// Gives back what `allocate` gave for as many values.
     void deallocate(T* column, std::size_t count) noexcept {
         detail::free_column(column, count * sizeof(T));
     }
+    /// Any may give back what another has allocated.
     bool operator==(const ColumnAllocator&) const noexcept { return true; }
 };
 
