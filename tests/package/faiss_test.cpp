@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "flashbulb/approximate.hpp"
 #include "flashbulb/faiss.hpp"
 #include "flashbulb/search.hpp"
 #include "flashbulb/sketch.hpp"
@@ -178,6 +179,49 @@ TEST(FaissRowsTest, InvertedLists) {
         const float* got = second.view().fetch(row, scratch.data());
         ASSERT_TRUE(std::equal(got, got + dim, vectors.data() + row * dim)) << row;
     }
+}
+
+// Without a bonus, the best of so many lists are what FAISS finds in them.
+TEST(FaissRowsTest, ListsForApproximateSearches) {
+    const std::vector<float> vectors = unit_rows(rows, 8);
+    const std::vector<float> queries = unit_rows(5, 9);
+    constexpr std::size_t k = 6;
+    flashbulb::TraceTable traces{flashbulb::Policy{}};
+    for (std::size_t row = 0; row < rows; ++row) {
+        flashbulb::Trace trace;
+        trace.id = static_cast<std::int64_t>(row);
+        traces.append({&trace, 1}, {});
+    }
+    flashbulb::SearchRequest request;
+    request.queries = queries.data();
+    request.query_count = 5;
+    request.k = k;
+    request.vividness_weight = request.recency_weight = 0.0;
+    for (const auto metric : {faiss::METRIC_INNER_PRODUCT, faiss::METRIC_L2}) {
+        faiss::IndexFlat coarse(dim, metric);
+        faiss::IndexIVFFlat index(&coarse, dim, 16, metric);
+        index.train(rows, vectors.data());
+        index.add(rows, vectors.data());
+        const FaissRows adapter(index);
+        const flashbulb::Partition partition = adapter.partition();
+        ASSERT_EQ(partition.rows(), rows);
+        for (const std::size_t lists : {1U, 3U, 16U}) {
+            index.nprobe = lists;
+            std::vector<float> values(5 * k);
+            std::vector<std::int64_t> labels(5 * k);
+            index.search(5, queries.data(), k, values.data(), labels.data());
+            const auto found =
+                flashbulb::search_nearby(adapter.view(), traces, request, {&partition, lists, 0});
+            EXPECT_EQ(found.ids, labels) << lists;
+        }
+        index.add(1, vectors.data());
+        EXPECT_THROW((void)adapter.partition(), std::logic_error);
+    }
+    faiss::IndexFlatIP flat(dim);
+    EXPECT_THROW((void)FaissRows(flat).partition(), std::invalid_argument);
+    faiss::IndexFlat other_metric(dim, faiss::METRIC_L1);
+    faiss::IndexIVFFlat by_other_metric(&other_metric, dim, 4, faiss::METRIC_INNER_PRODUCT);
+    EXPECT_THROW((void)FaissRows(by_other_metric).partition(), std::invalid_argument);
 }
 
 TEST(FaissRowsTest, AnEmptyIndexHasNoRows) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "flashbulb/partition.hpp"
 #include "flashbulb/views.hpp"
 
 /// @file
@@ -70,13 +71,44 @@ public:
         return view_;
     }
 
+    /// The lists of an `IndexIVFFlat` around the centroids of its quantizer, for `search_nearby`;
+    /// its `least_lists` are what FAISS calls `nprobe`. A copy, 4 bytes a row.
+    /// @throws std::invalid_argument for another index, or if the quantizer has another metric than
+    ///         inner product or L2; std::logic_error as `view`; what FAISS throws if the quantizer
+    ///         does not keep its centroids
+    [[nodiscard]] Partition partition() const {
+        const auto* inverted = dynamic_cast<const faiss::IndexIVFFlat*>(index_);
+        if (inverted == nullptr) {
+            throw std::invalid_argument("expected an IndexIVFFlat, whose rows are in lists");
+        }
+        const faiss::Index& quantizer = *inverted->quantizer;
+        require_metric(quantizer);
+        require_count("centroids", quantizer.ntotal, inverted->nlist);
+        std::vector<float> centroids(inverted->nlist * view().dim());
+        quantizer.reconstruct_n(0, quantizer.ntotal, centroids.data());
+        Partition result(std::move(centroids), view_.dim(),
+                         quantizer.metric_type == faiss::METRIC_L2
+                             ? Partition::Metric::l2
+                             : Partition::Metric::inner_product);
+        std::vector<std::uint32_t> lists;
+        for (const std::uint64_t place : places_) {
+            lists.push_back(static_cast<std::uint32_t>(place >> 32U));
+        }
+        result.append(lists);
+        return result;
+    }
+
 private:
-    VectorView view_of(faiss::Index& index) {
+    static void require_metric(const faiss::Index& index) {
         if (index.metric_type != faiss::METRIC_INNER_PRODUCT &&
             index.metric_type != faiss::METRIC_L2) {
             throw std::invalid_argument("expected metric inner product or L2, got metric type " +
                                         std::to_string(static_cast<int>(index.metric_type)));
         }
+    }
+
+    VectorView view_of(faiss::Index& index) {
+        require_metric(index);
         const std::type_info& type = typeid(index);
         if (type == typeid(faiss::IndexFlat) || type == typeid(faiss::IndexFlatIP) ||
             type == typeid(faiss::IndexFlatL2)) {
