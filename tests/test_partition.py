@@ -165,6 +165,26 @@ def test_a_time_before_an_earlier_search_is_answered_exactly() -> None:
     np.testing.assert_array_equal(engine.search(query, 10, now=NOW, exact=False).ids, exact.ids)
 
 
+def test_what_was_asked_before_says_how_much_is_looked_at() -> None:
+    """From 64 queries on; before that, rows of the store stand in for them."""
+    elsewhere = np.random.default_rng(0).normal(size=(300, 32))
+    searched = []
+    for asked in (0, 20, 100):
+        engine = Engine(32)
+        engine.add(clustered(5_000, topics=500), now=NOW)
+        for query in elsewhere[:asked]:
+            engine.search(query, 10, now=NOW)
+        engine.build_partition()
+        assert engine.partition is not None
+        searched.append(engine.partition.searched_rows)
+        if asked == 100:
+            exact = engine.search(elsewhere, 10, now=NOW, exact=True).ids
+            found = [engine.search(query, 10, now=NOW).ids for query in elsewhere[100:]]
+            same = sum(len(np.intersect1d(*both)) for both in zip(exact[100:], found, strict=True))
+            assert same >= 0.97 * 2_000
+    assert searched[0] == searched[1] != searched[2]
+
+
 # -- how it comes to be ---------------------------------------------------------------------------
 
 

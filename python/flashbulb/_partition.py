@@ -1,8 +1,9 @@
 """The partition of a large store: how it is made, beside the searches and changes that go on.
 
 The rows of a store are put into lists around centroids (spherical k-means over a sample). How many
-rows a search must look at is measured on the store itself: rows of it are asked for as queries, and
-the lists that hold their neighbours by the fused score are counted.
+rows a search must look at is measured on the store itself: the queries that came last are asked
+again, exactly, and the lists that hold what they find are counted. Where there were no queries yet,
+rows of the store stand in for them.
 
 Everything is done in short steps. A step holds the engine's lock as a reader, or as a writer for
 the moment in which something is put in place; nothing else waits.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,9 +40,9 @@ _TAIL_ROWS = 8192  # rows in no list, from which on they are put into lists
 _RETRAIN_GROWTH = 2.0  # how often as many rows as at the training lead to a new one
 _CALIBRATION_QUERIES = 256
 _CALIBRATION_STEP = 16
+_FEWEST_QUERIES = 64  # of users; with fewer, rows of the store are asked for
 _CALIBRATED_K = (10, 100)
-_WANTED_RECALL = 0.995
-_MARGIN = 1.5  # questions of users lie farther from the rows than rows from each other
+_WANTED_RECALL = 0.9925  # of the exact top k, on average
 
 
 class Partition(NamedTuple):
@@ -116,6 +118,16 @@ class Growth:
     def __init__(self) -> None:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._asked: deque[NDArray[np.float32]] = deque(maxlen=_CALIBRATION_QUERIES)
+
+    def note(self, queries: NDArray[np.float32]) -> None:
+        """Remembers what was asked, (m, dim) unit rows."""
+        self._asked.extend(queries[-_CALIBRATION_QUERIES:].copy())
+
+    def asked(self) -> NDArray[np.float32] | None:
+        """The queries that came last, (m, dim); None: too few to tell anything."""
+        asked = list(self._asked)
+        return np.array(asked) if len(asked) >= _FEWEST_QUERIES else None
 
     def look_at(self, engine: Engine) -> None:
         """Starts the thread if the engine has grown enough. Cheap; called after every change."""
@@ -336,31 +348,37 @@ def _calibrate(
     """Measures in how many rows the best of all are found."""
     native = lists.native
     engine = _held(reference)
+    queries = engine._growth.asked()
+    own = None  # the rows that stand in for queries; they find themselves
     with engine._reading():
         _held(reference, generation)
-        live = engine._traces.table.live_rows()
-        chosen = np.sort(random.choice(live, min(_CALIBRATION_QUERIES, len(live)), replace=False))
-        vivid = np.zeros(len(engine._rows), np.bool_)
+        table = engine._traces.table
+        if queries is None:
+            live = table.live_rows()
+            own = np.sort(random.choice(live, min(_CALIBRATION_QUERIES, len(live)), replace=False))
+            queries = engine._rows.view().read(own)
         weights = engine.policy.vividness_weight, engine.policy.recency_weight
         now = engine._traces.latest
         if not np.isfinite(now):  # no call has named a time yet
-            now = float(engine._traces.table.export(chosen)["created"].max())
-        vivid[_core.vivid_rows(engine._traces.table, now, *weights)] = True
+            now = float(table.export(table.live_rows())["created"].max())
+        vivid = np.zeros(len(engine._rows), np.bool_)
+        vivid[_core.vivid_rows(table, now, *weights)] = True
     list_of = native.lists_of_rows()
     sizes = native.sizes()
     needed: dict[int, list[NDArray[np.int64]]] = {k: [] for k in _CALIBRATED_K}
-    del engine
-    for start in range(0, len(chosen), _CALIBRATION_STEP):
-        asked = chosen[start : start + _CALIBRATION_STEP]
-        queries = _read(reference, generation, asked)
+    del engine, table
+    for start in range(0, len(queries), _CALIBRATION_STEP):
+        part = queries[start : start + _CALIBRATION_STEP]
         engine = _held(reference)
-        ids = engine.search(queries, max(_CALIBRATED_K) + 1, now=now, exact=True).ids
+        ids = engine.search(part, max(_CALIBRATED_K) + 1, now=now, exact=True).ids
         with engine._reading():
             _held(reference, generation)
             found = engine._traces.table.find(ids.ravel()).reshape(ids.shape)
         del engine
-        for row, query, best in zip(asked, queries, found, strict=True):
-            best = best[(best != row) & (best >= 0) & (best < len(native))]
+        for i, (query, best) in enumerate(zip(part, found, strict=True)):
+            best = best[(best >= 0) & (best < len(native))]
+            if own is not None:
+                best = best[best != own[start + i]]
             ranking = native.ranking(query)
             rows_to = np.empty(len(sizes), np.int64)
             rows_to[ranking] = np.cumsum(sizes[ranking])
@@ -369,7 +387,7 @@ def _calibrate(
                 counts.append(np.where(vivid[inside], 0, rows_to[list_of[inside]]))
         yield "calibration"
     lists.wanted = tuple(
-        (k, int(np.ceil(_MARGIN * np.quantile(np.concatenate(counts), _WANTED_RECALL))))
+        (k, int(np.quantile(np.concatenate(counts), _WANTED_RECALL, method="higher")))
         for k, counts in needed.items()
         if sum(map(len, counts))
     )

@@ -285,6 +285,9 @@ class Engine:
         """Divides the rows for approximate searches now, whatever their number, and returns when
         that is done; a large store does it by itself. Searches and changes go on meanwhile.
 
+        How many rows a search must look at is measured with the queries of the last searches (up to
+        256, from 64 on), else with rows of the store: ask some typical ones before.
+
         Raises
         ------
         TypeError
@@ -406,6 +409,8 @@ class Engine:
             )
             added = [self._traces.addend_rows(ids, values) for ids, values in pairs]
             found = _search(rows, added, arguments, nearby)
+        if exact is False or (exact is None and self._approximate):
+            self._growth.note(rows)
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
 
     def cosines(self, queries: ArrayLike, ids: ArrayLike) -> NDArray[np.float64]:
