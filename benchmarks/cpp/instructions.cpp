@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "flashbulb/approximate.hpp"
 #include "flashbulb/search.hpp"
 #include "flashbulb/simd_level.hpp"
 #include "flashbulb/sketch.hpp"
@@ -88,8 +89,16 @@ struct Store {
     TraceTable traces = make_traces();
     Sketch sketch{dim};
     Sketch fresh{dim};
+    Partition partition{make_rows(topics, 4), dim};
 
-    Store() { sketch.extend(view); }
+    Store() {
+        sketch.extend(view);
+        std::vector<std::uint32_t> lists;
+        for (std::size_t row = 0; row < row_count; ++row) {
+            lists.push_back(partition.nearest(view.row(row), 1, 0).front());
+        }
+        partition.append(lists);
+    }
 };
 
 Store& store() {
@@ -100,7 +109,8 @@ Store& store() {
 std::size_t found = 0;  // so that no result is left unused
 
 // Without a path: the float32 rows.
-void search_by(std::optional<SearchPath> path, std::size_t queries, std::vector<TagId> tags = {}) {
+SearchRequest request_for(std::optional<SearchPath> path, std::size_t queries,
+                          std::vector<TagId> tags = {}) {
     SearchRequest request;
     request.queries = store().queries.data();
     request.query_count = queries;
@@ -111,6 +121,11 @@ void search_by(std::optional<SearchPath> path, std::size_t queries, std::vector<
         request.path = *path;
         request.sketch = &store().sketch;
     }
+    return request;
+}
+
+void search_by(std::optional<SearchPath> path, std::size_t queries, std::vector<TagId> tags = {}) {
+    const SearchRequest request = request_for(path, queries, std::move(tags));
     found += search(store().view, store().traces, request).ids.size();
 }
 
@@ -124,6 +139,11 @@ SCENARIO(search_int8) { search_by(SearchPath::int8, 1); }
 SCENARIO(search_int4) { search_by(SearchPath::int4, 1); }
 SCENARIO(search_tags) { search_by(SearchPath::int4, 1, {1, 3}); }
 SCENARIO(search_batch) { search_by(SearchPath::automatic, query_count); }
+SCENARIO(search_nearby) {
+    const SearchRequest request = request_for(SearchPath::int4, 1);
+    found +=
+        search_nearby(store().view, store().traces, request, {&store().partition, 4, 0}).ids.size();
+}
 SCENARIO(encode_sketch) { store().fresh.extend(store().view); }
 SCENARIO(bonus_bounds) { found += store().traces.bonus_bounds(now + 10.0 * day) ? 1 : 0; }
 SCENARIO(vividness) { found += store().traces.all_vividness(now).size(); }
@@ -160,6 +180,7 @@ int main(int argc, char**) {
         {"scenario_search_int4", scenario_search_int4},
         {"scenario_search_tags", scenario_search_tags},
         {"scenario_search_batch", scenario_search_batch},
+        {"scenario_search_nearby", scenario_search_nearby},
         {"scenario_encode_sketch", scenario_encode_sketch},
         {"scenario_welford_one_by_one", scenario_welford_one_by_one},
         {"scenario_welford_rows", scenario_welford_rows},
