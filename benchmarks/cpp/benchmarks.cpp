@@ -269,6 +269,19 @@ void rows_with_an_unused_tag(benchmark::State& state) {
             [&] { benchmark::DoNotOptimize(table.rows_with_tags(wanted)); });
 }
 
+void mark_rows(benchmark::State& state) {
+    const TraceTable& table = traces(million);
+    const auto bounds = table.bonus_bounds(now);
+    const auto columns = table.columns();
+    std::vector<std::uint64_t> words(million / 64 + 1);
+    measure(state, million, sizeof(std::uint8_t) + 2 * sizeof(std::uint16_t), [&] {
+        active_kernels().mark_rows(columns.flags, TraceTable::flashbulb, bounds->vividness.data(),
+                                   bounds->recency.data(), million, 0.3F * bonus_bound_step,
+                                   0.1F * bonus_bound_step, 0.3F, words.data());
+        benchmark::DoNotOptimize(words.data());
+    });
+}
+
 // Every benchmark switches to its level when it starts.
 benchmark::internal::Benchmark* add(const std::string& name, const std::string& level,
                                     void (*measured)(benchmark::State&)) {
@@ -304,6 +317,7 @@ int main(int argc, char** argv) {
         add("decay", level, decay);
         add("rows_with_tags", level, rows_with_tags);
         add("rows_with_an_unused_tag", level, rows_with_an_unused_tag);
+        add("mark_rows", level, mark_rows);
     }
     benchmark::RunSpecifiedBenchmarks();
     return 0;
