@@ -188,7 +188,8 @@ private:
         const double told = static_cast<double>(approximation_.least_lists) *
                             static_cast<double>(listed_) / static_cast<double>(partition->lists());
         const double wanted = std::max(static_cast<double>(wanted_rows_), told) / share;
-        pointless_ = !(wanted < static_cast<double>(listed_ / worthwhile_divisor));
+        const std::size_t most = listed_ / worthwhile_divisor;
+        pointless_ = !(wanted < static_cast<double>(most));
         if (!pointless_) wanted_rows_ = static_cast<std::size_t>(wanted);
     }
 

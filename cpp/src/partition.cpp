@@ -34,7 +34,9 @@ Partition::Partition(std::vector<float> centroids, std::size_t dim, Metric metri
 
 std::size_t Partition::memory_bytes() const noexcept {
     std::size_t bytes = (centroids_.size() + offsets_.size()) * sizeof(float);
-    for (const auto& rows : members_) bytes += sizeof(rows) + rows.capacity() * sizeof(rows[0]);
+    for (const auto& rows : members_) {
+        bytes += sizeof(std::vector<std::uint32_t>) + rows.capacity() * sizeof(std::uint32_t);
+    }
     return bytes;
 }
 
