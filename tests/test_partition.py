@@ -323,11 +323,12 @@ def test_lists_equal_a_plain_model(seed: int, lists: int, steps: int) -> None:
     random = np.random.default_rng(seed)
     centroids = random.normal(size=(lists, 5)).astype(np.float32)
     partition = _core.Partition(centroids)
-    model: list[int] = []
+    model: list[list[int]] = []  # of each row its lists
     for _ in range(steps):
         what = random.integers(4)
         if what < 2:
-            added = random.integers(lists, size=random.integers(30)).astype(np.uint32)
+            each = 1 if seed % 2 else 2
+            added = random.integers(lists, size=(random.integers(30), each)).astype(np.uint32)
             partition.append(added)
             model += added.tolist()
         elif what == 2:
@@ -338,8 +339,10 @@ def test_lists_equal_a_plain_model(seed: int, lists: int, steps: int) -> None:
             kept = np.flatnonzero(random.random(len(model) + 5) < 0.7)
             partition.keep(kept)
             model = [model[row] for row in kept if row < len(model)]
-        assert partition.lists_of_rows().tolist() == model
-        assert partition.sizes().tolist() == np.bincount(model, minlength=lists).tolist()
+        expected = sorted((number, row) for row, inside in enumerate(model) for number in inside)
+        assert list(zip(*(part.tolist() for part in partition.entries()), strict=True)) == expected
+        flat = np.array([number for number, _ in expected], np.int64)
+        assert partition.sizes().tolist() == np.bincount(flat, minlength=lists).tolist()
         assert len(partition) == len(model)
     query = random.normal(size=5).astype(np.float32)
     order = np.argsort(-(centroids @ query), kind="stable")
@@ -356,7 +359,9 @@ def test_bad_lists_are_refused() -> None:
         _core.Partition(np.full((2, 5), np.nan, np.float32))
     partition = _core.Partition(np.eye(3, dtype=np.float32))
     with pytest.raises(ValueError, match="expected a list below 3, got 3"):
-        partition.append(np.array([0, 3], np.uint32))
+        partition.append(np.array([[0, 3]], np.uint32))
+    with pytest.raises(ValueError, match="expected 0 lists for each row and at least one"):
+        partition.append(np.empty((4, 0), np.uint32))
     assert len(partition) == 0
 
 

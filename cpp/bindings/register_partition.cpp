@@ -18,14 +18,15 @@ Partition make(const py::object& centroids_object, bool l2) {
             l2 ? Partition::Metric::l2 : Partition::Metric::inner_product};
 }
 
-py::array_t<std::uint32_t> lists_of_rows(const Partition& partition) {
-    std::vector<std::uint32_t> lists(partition.rows());
+py::tuple entries(const Partition& partition) {
+    std::vector<std::uint32_t> lists;
+    std::vector<std::uint32_t> rows;
     for (std::size_t list = 0; list < partition.lists(); ++list) {
-        for (const std::uint32_t row : partition.members(list)) {
-            lists[row] = static_cast<std::uint32_t>(list);
-        }
+        const auto members = partition.members(list);
+        lists.insert(lists.end(), members.size(), static_cast<std::uint32_t>(list));
+        rows.insert(rows.end(), members.begin(), members.end());
     }
-    return to_array(std::move(lists));
+    return py::make_tuple(to_array(std::move(lists)), to_array(std::move(rows)));
 }
 
 py::array_t<std::int64_t> sizes(const Partition& partition) {
@@ -59,9 +60,10 @@ void register_partition(py::module_& module) {
         .def(
             "append",
             [](Partition& partition, const py::object& lists) {
-                partition.append(as_span(require_array<std::uint32_t>(lists, "lists", 1)));
+                const auto array = require_array<std::uint32_t>(lists, "lists", 2);
+                partition.append(as_span(array), static_cast<std::size_t>(array.shape(1)));
             },
-            py::arg("lists"), "Puts the next rows into these lists.")
+            py::arg("lists"), "Puts the next rows into these lists, (rows, lists of a row).")
         .def("truncate", &Partition::truncate, py::arg("count"))
         .def(
             "keep",
@@ -72,7 +74,7 @@ void register_partition(py::module_& module) {
                 partition.keep(rows);
             },
             py::arg("kept"))
-        .def("lists_of_rows", &lists_of_rows, "The list of each row.")
+        .def("entries", &entries, "All lists and their rows, one pair after the other.")
         .def("sizes", &sizes, "Rows of each list.")
         .def("ranking", &ranking, py::arg("query"), "All lists, the nearest first.");
 }

@@ -40,8 +40,13 @@ std::size_t Partition::memory_bytes() const noexcept {
     return bytes;
 }
 
-void Partition::append(std::span<const std::uint32_t> lists) {
-    if (lists.size() > std::numeric_limits<std::uint32_t>::max() - rows_) {
+void Partition::append(std::span<const std::uint32_t> lists, std::size_t each) {
+    if (each == 0 || lists.size() % each != 0) {
+        throw std::invalid_argument("expected " + std::to_string(each) +
+                                    " lists for each row and at least one, got " +
+                                    std::to_string(lists.size()));
+    }
+    if (lists.size() / each > std::numeric_limits<std::uint32_t>::max() - rows_) {
         throw std::length_error("a partition holds less than 2^32 rows");
     }
     std::vector<std::size_t> more(members_.size());
@@ -57,9 +62,10 @@ void Partition::append(std::span<const std::uint32_t> lists) {
         const std::size_t needed = rows.size() + more[list];
         if (needed > rows.capacity()) rows.reserve(std::max(needed, rows.size() * 3 / 2));
     }
-    for (const std::uint32_t list : lists) {
-        members_[list].push_back(static_cast<std::uint32_t>(rows_++));
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+        members_[lists[i]].push_back(static_cast<std::uint32_t>(rows_ + i / each));
     }
+    rows_ += lists.size() / each;
 }
 
 void Partition::truncate(std::size_t count) noexcept {

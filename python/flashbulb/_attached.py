@@ -490,6 +490,6 @@ class ListRows(Attached):
         return found
 
     def list_numbers(self, begin: int) -> NDArray[np.uint32]:
-        """The list of each row from ``begin`` on."""
+        """The list of each row from ``begin`` on, (n, 1)."""
         assert self._places is not None
-        return (self._places[begin:] >> 32).astype(np.uint32)
+        return (self._places[begin:, np.newaxis] >> 32).astype(np.uint32)

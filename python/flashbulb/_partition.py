@@ -1,6 +1,7 @@
 """The partition of a large store: how it is made, beside the searches and changes that go on.
 
-The rows of a store are put into lists around centroids (spherical k-means over a sample). How many
+The rows of a store are put into lists around centroids (spherical k-means, a fresh sample for each
+round), each into the two nearest: a neighbour beyond a border is found from both sides. How many
 rows a search must look at is measured on the store itself: the queries that came last are asked
 again, exactly, and the lists that hold what they find are counted. Where there were no queries yet,
 rows of the store stand in for them.
@@ -31,10 +32,12 @@ PARTITION_FROM_ROWS = 200_000
 """From how many rows on a store makes a partition by itself: an exact search of fewer takes less
 than about 5 ms."""
 
-_LISTS_PER_ROOT = 2.0  # lists, per square root of the number of rows
+_LISTS_PER_ROOT = 4.0  # lists, per square root of the number of rows
+_LISTS_OF_A_ROW = 2
 _SAMPLE_PER_LIST = 32
 _LARGEST_SAMPLE = 65_536
-_ITERATIONS = 10
+_ROUNDS = 12
+_MEMORY = 0.7  # weight of the samples of earlier rounds, from one round to the next
 _STEP_ROWS = 2048  # read under one lock
 _TAIL_ROWS = 8192  # rows in no list, from which on they are put into lists
 _RETRAIN_GROWTH = 2.0  # how often as many rows as at the training lead to a new one
@@ -53,7 +56,8 @@ class Partition(NamedTuple):
     rows: int
     """In them; rows that came later are all looked at."""
     searched_rows: int
-    """In the lists that a search for 10 memories looks at."""
+    """In the lists that a search for 10 memories looks at; most are in two lists and count twice
+    if it looks at both."""
 
 
 class Lists:
@@ -201,24 +205,19 @@ def build(reference: weakref.ref[Engine]) -> Iterator[str]:
             return
         count = max(1, min(int(_LISTS_PER_ROOT * len(live) ** 0.5), len(live)))
         size = min(len(live), max(count, min(_SAMPLE_PER_LIST * count, _LARGEST_SAMPLE)))
-        chosen = np.sort(random.choice(live, size, replace=False))
-    sample = np.empty((size, engine.dim), np.float32)
+        first = np.sort(random.choice(live, count, replace=False))
+        centroids = engine._rows.view().read(first)
     del engine
-    for start in range(0, size, _STEP_ROWS):
-        sample[start : start + _STEP_ROWS] = _read(
-            reference, generation, chosen[start : start + _STEP_ROWS]
-        )
-        yield "sample"
-    centroids = sample[random.choice(size, count, replace=False)]
-    for _ in range(_ITERATIONS):
-        nearest = np.empty(size, np.int64)
+    sums = np.zeros(centroids.shape, np.float64)
+    for _ in range(_ROUNDS):
+        chosen = np.sort(random.choice(live, size, replace=False))
         finder = _Finder(centroids)
+        sums *= _MEMORY
         for start in range(0, size, _STEP_ROWS):
-            _held(reference, generation)
-            nearest[start : start + _STEP_ROWS] = finder(sample[start : start + _STEP_ROWS])
+            sample = _read(reference, generation, chosen[start : start + _STEP_ROWS])
+            _add(sums, finder(sample, 1)[:, 0], sample)
             yield "training"
-        centroids = _means(sample, nearest, centroids, random)
-    del sample
+        centroids = _directions(sums, sample, random)
     native = _core.Partition(centroids)
     finder = _Finder(centroids)
     while True:
@@ -226,7 +225,7 @@ def build(reference: weakref.ref[Engine]) -> Iterator[str]:
         rows = np.arange(done, min(done + _STEP_ROWS, len(_held(reference)._rows)))
         if len(rows) == 0:
             break
-        native.append(finder(_read(reference, generation, rows)).astype(np.uint32))
+        native.append(finder(_read(reference, generation, rows), _LISTS_OF_A_ROW))
         yield "lists"
     lists = Lists(native, trained_rows=trained_rows)
     yield from _calibrate(reference, generation, lists, random)
@@ -251,7 +250,7 @@ def _extend(reference: weakref.ref[Engine]) -> Iterator[str]:
         rows = np.arange(done, min(done + _STEP_ROWS, len(_held(reference)._rows)))
         if len(rows) == 0:
             return
-        found = finder(_read(reference, generation, rows)).astype(np.uint32)
+        found = finder(_read(reference, generation, rows), _LISTS_OF_A_ROW)
         engine = _held(reference)
         with engine._writing():
             _held(reference, generation)
@@ -298,13 +297,13 @@ class _Finder:
             [],
         )
 
-    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The nearest centroid of each row, (n,)."""
+    def __call__(self, rows: NDArray[np.float32], count: int) -> NDArray[np.uint32]:
+        """The nearest centroids of each row, (n, count), or (n, all) if they are fewer."""
         found = _core.search(
             view=self._view,
             traces=self._table,
             queries=rows,
-            k=1,
+            k=count,
             now=0.0,
             similarity_weight=1.0,
             vividness_weight=0.0,
@@ -319,26 +318,25 @@ class _Finder:
             addends=[],
             sketch=self._sketch,
         )
-        return found[0][:, 0]
+        return found[0].astype(np.uint32)
 
 
-def _means(
-    sample: NDArray[np.float32],
-    nearest: NDArray[np.int64],
-    before: NDArray[np.float32],
-    random: np.random.Generator,
-) -> NDArray[np.float32]:
-    """The directions of the means of the rows nearest to each centroid; where there are none, any
-    row."""
+def _add(sums: NDArray[np.float64], nearest: NDArray[np.uint32], rows: NDArray[np.float32]) -> None:
+    """Adds each row to the sum of its centroid."""
     order = np.argsort(nearest, kind="stable")
-    starts = np.searchsorted(nearest[order], np.arange(len(before)))
-    counts = np.diff(starts, append=len(sample))
-    centroids = sample[random.choice(len(sample), len(before))]
-    filled = np.flatnonzero(counts)
-    sums = np.add.reduceat(sample[order], starts[filled], axis=0, dtype=np.float64)
+    found, starts = np.unique(nearest[order], return_index=True)
+    sums[found] += np.add.reduceat(rows[order], starts, axis=0, dtype=np.float64)
+
+
+def _directions(
+    sums: NDArray[np.float64], rows: NDArray[np.float32], random: np.random.Generator
+) -> NDArray[np.float32]:
+    """The sums scaled to unit length; any of the rows where there is none."""
     norms = np.linalg.norm(sums, axis=1, keepdims=True)
-    good = norms[:, 0] > 1e-6 * counts[filled]  # else its rows cancel each other
-    centroids[filled[good]] = (sums[good] / norms[good]).astype(np.float32)
+    some = norms[:, 0] > 1e-6  # else it has no rows, or they cancel each other
+    sums[~some] = 0.0
+    centroids = rows[random.choice(len(rows), len(sums))]
+    centroids[some] = (sums[some] / norms[some]).astype(np.float32)
     return centroids
 
 
@@ -363,7 +361,9 @@ def _calibrate(
             now = float(table.export(table.live_rows())["created"].max())
         vivid = np.zeros(len(engine._rows), np.bool_)
         vivid[_core.vivid_rows(table, now, *weights)] = True
-    list_of = native.lists_of_rows()
+    in_lists, entries = native.entries()
+    order = np.argsort(entries, kind="stable")  # by rows, all of which are in equally many lists
+    lists_of = in_lists[order].reshape(len(native), -1)
     sizes = native.sizes()
     needed: dict[int, list[NDArray[np.int64]]] = {k: [] for k in _CALIBRATED_K}
     del engine, table
@@ -384,7 +384,7 @@ def _calibrate(
             rows_to[ranking] = np.cumsum(sizes[ranking])
             for k, counts in needed.items():
                 inside = best[:k]
-                counts.append(np.where(vivid[inside], 0, rows_to[list_of[inside]]))
+                counts.append(np.where(vivid[inside], 0, rows_to[lists_of[inside]].min(axis=1)))
         yield "calibration"
     lists.wanted = tuple(
         (k, int(np.quantile(np.concatenate(counts), _WANTED_RECALL, method="higher")))

@@ -8,7 +8,8 @@
 namespace flashbulb {
 
 /// The rows of a store in lists, each around a centroid: an inverted file that holds nothing but
-/// row numbers, 4 bytes a row. The rows themselves stay where they are.
+/// row numbers, 4 bytes for each list of a row. The rows themselves stay where they are. A row may
+/// be in several lists, so that it is found from either side of a border between them.
 ///
 /// Rows from rows() on, which came later, are in no list yet. Not synchronised.
 class Partition {
@@ -39,10 +40,10 @@ public:
     /// Bytes of the centroids and of the row numbers.
     [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
-    /// Puts the rows rows() .. rows() + lists.size() - 1 into these lists.
-    /// @throws std::invalid_argument if there is no such list, std::length_error beyond 2^32 rows;
-    ///         nothing is changed then
-    void append(std::span<const std::uint32_t> lists);
+    /// Puts each of the next rows, from rows() on, into `each` lists; row-major.
+    /// @throws std::invalid_argument if there is no such list or not `each` of them for every row,
+    ///         std::length_error beyond 2^32 rows; nothing is changed then
+    void append(std::span<const std::uint32_t> lists, std::size_t each = 1);
     /// Forgets the rows from `count` on.
     void truncate(std::size_t count) noexcept;
     /// Keeps these rows (ascending, those of the store that stay), which become 0, 1, 2 ... Rows
@@ -50,7 +51,7 @@ public:
     void keep(std::span<const std::size_t> kept);
 
     /// Lists in the order in which the query ranks them: at least `least` of them, and as many as
-    /// hold `wanted` rows together; all, if there are fewer.
+    /// hold `wanted` rows together (one in two lists counts twice); all, if there are fewer.
     [[nodiscard]] std::vector<std::uint32_t> nearest(const float* query, std::size_t least,
                                                      std::size_t wanted) const;
 
