@@ -65,6 +65,7 @@ private:
     std::uint64_t wanted_bloom_;
     std::uint8_t care_ = TraceTable::dead;
     std::uint8_t want_ = 0;
+    bool passes_all_ = false;  // whatever `allowed` names
     std::vector<std::size_t> no_rows_;
     Cursor exempt_;
     Cursor allowed_;
