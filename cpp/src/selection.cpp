@@ -157,6 +157,7 @@ void Selection::scan(const RowSet& rows) {
     for (std::size_t begin = 0; begin < rows.limit(); begin += Sketch::chunk_rows) {
         std::size_t count = 0;
         rows.visit(begin, begin + Sketch::chunk_rows, [&](std::size_t row) {
+            prefetch_columns(row);
             places_[count++] = static_cast<std::uint16_t>(row - begin);
             if (count < block_rows) return;
             scan_places(begin, count);
@@ -380,6 +381,21 @@ void Selection::consider_survivors(std::size_t query) {
     }
     rows.clear();
     upper.clear();
+}
+
+void Selection::prefetch_columns(std::size_t row) const noexcept {
+    if (plan_.bounds != nullptr) {
+        __builtin_prefetch(plan_.bounds->vividness.data() + row);
+        __builtin_prefetch(plan_.bounds->recency.data() + row);
+    }
+    if (plan_.request.sketch != nullptr) {
+        const Sketch::Run run = plan_.request.sketch->run(row);
+        __builtin_prefetch(run.scales);
+        __builtin_prefetch(plan_.coarse ? run.residuals4 : run.residuals8);
+        for (std::size_t byte = 0; byte < plan_.request.sketch->stride(); byte += 64) {
+            __builtin_prefetch(run.high + byte);
+        }
+    }
 }
 
 void Selection::prefetch_low(std::size_t row) const noexcept {

@@ -117,6 +117,7 @@ private:
     /// Offers a row to a query, after a closer look if the cosine came from a sketch.
     void consider(std::size_t query, std::size_t row, double cosine, double error, bool refine,
                   double addend, std::uint16_t vividness, std::uint16_t recency);
+    void prefetch_columns(std::size_t row) const noexcept;
     void prefetch_low(std::size_t row) const noexcept;
 
     const SelectionPlan& plan_;
