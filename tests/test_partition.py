@@ -203,9 +203,11 @@ def test_a_store_divides_itself_when_it_is_large_enough(small: None) -> None:
     assert engine.partition.rows == 500  # the others are looked at one by one
     query = rows[599]
     assert engine.search(query, 1, now=NOW, exact=False).ids.tolist() == [599]
+    searched = engine.partition.searched_rows
     engine.add(rows[600:750], now=NOW)
     engine._growth.wait()
     assert engine.partition.rows == 750
+    assert engine.partition.searched_rows == pytest.approx(1.5 * searched, abs=1.0)
     lists = engine.partition.lists
     engine.add(rows[750:1_200], now=NOW)
     engine._growth.wait()

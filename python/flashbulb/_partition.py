@@ -69,7 +69,8 @@ class Lists:
     least : int
         A search looks at so many lists at least.
     wanted : ((k, rows), ...)
-        A search for k memories looks at lists that hold this many rows; k ascending.
+        A search for k memories looks at lists that hold this many rows; k ascending. Measured
+        when the lists held ``trained_rows``; with the lists it grows.
     trained_rows : int
         Rows of the store when the centroids were made.
     """
@@ -89,13 +90,11 @@ class Lists:
 
     def wanted_rows(self, k: int) -> int:
         """In how many rows the k best of all are looked for."""
-        for measured, rows in self.wanted:
-            if k <= measured:
-                return max(k, rows)
         if not self.wanted:
             return k
-        measured, rows = self.wanted[-1]
-        return max(k, rows * k // measured)
+        measured, rows = next((each for each in self.wanted if k <= each[0]), self.wanted[-1])
+        growth = len(self.native) / max(1, self.trained_rows)
+        return max(k, int(rows * growth * max(1.0, k / measured)))
 
     def describe(self) -> Partition:
         """What a user may know of it."""
