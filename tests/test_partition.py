@@ -266,6 +266,22 @@ def test_no_store_divides_itself_that_should_not(small: None) -> None:
         Engine(32, approximate=1)  # type: ignore[arg-type]
 
 
+def test_rows_are_added_where_no_thread_can_be_started(
+    small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    engine = Engine(32)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert len(engine.add(clustered(800), now=NOW)) == 800
+        assert engine.partition is None
+    engine.add(clustered(1), now=NOW)  # the next change tries it again
+    engine._growth.wait()
+    assert engine.partition is not None
+
+
 def test_rows_that_are_renumbered_meanwhile_are_noticed() -> None:
     for change in ("compact", "nothing"):
         engine = Engine(32)

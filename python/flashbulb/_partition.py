@@ -12,6 +12,7 @@ the moment in which something is put in place; nothing else waits.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import deque
@@ -139,10 +140,12 @@ class Growth:
         with self._starting:
             if self._thread is not None and self._thread.is_alive():
                 return
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=_grow, args=(weakref.ref(engine),), name="flashbulb-partition", daemon=True
             )
-            self._thread.start()
+            with contextlib.suppress(RuntimeError):  # no more threads: the next change tries again
+                thread.start()
+                self._thread = thread
 
     def wait(self) -> None:
         """Until what is under way is done."""
