@@ -143,6 +143,24 @@ def test_a_filter_that_leaves_few_rows_is_answered_exactly() -> None:
         assert len(engine.search(query, 10, now=NOW, exact=False, **nothing).ids) == 0
 
 
+def test_a_filter_for_what_lies_far_from_the_query_finds_nearly_everything() -> None:
+    """As a tag of one project does for a question about another."""
+    random = np.random.default_rng(2)
+    centres = random.standard_normal((200, 32))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    topics = random.integers(200, size=20_000)
+    rows = centres[topics] + random.standard_normal((20_000, 32)) * 0.12
+    engine = Engine(32)
+    engine.add(rows, tags=[["a"] if topic < 20 else ["b"] for topic in topics], now=NOW)
+    engine.build_partition()
+    allowed = np.flatnonzero(topics < 20)
+    for topic in range(100, 140):
+        for options in ({"tags": ["a"]}, {"allowed": allowed}):
+            exact = engine.search(centres[topic], 10, now=NOW, exact=True, **options).ids
+            found = engine.search(centres[topic], 10, now=NOW, exact=False, **options).ids
+            assert len(np.intersect1d(exact, found)) >= 8, topic
+
+
 def test_what_is_pinned_or_recalled_later_is_always_looked_at() -> None:
     engine = divided(5_000, policy=Policy(vividness_ramp_start=0.0, vividness_ramp_end=0.0))
     query = clustered(1, seed=5)[0]

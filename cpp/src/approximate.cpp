@@ -35,6 +35,10 @@ constexpr std::size_t bytes_a_row = 16;
 // To look at more than this share of the rows, here and there, takes longer than at all of them.
 constexpr std::size_t worthwhile_divisor = 2;
 
+// With a filter so many times more rows are looked at than should be enough if those that pass lie
+// anywhere. If they turn out too few, they lie elsewhere, and the lists tell little of the best.
+constexpr double filter_allowance = 1.25;
+
 void require_fitting(const VectorView& vectors, const SearchRequest& request,
                      const Approximation& approximation) {
     if (const Partition* partition = approximation.partition; partition != nullptr) {
@@ -149,7 +153,10 @@ public:
         const SearchRequest single = one_of(query);
         const SelectionPlan plan(vectors_, traces_, single);
         Selection selection(plan);
-        selection.scan(looked_at(single));
+        const RowSet near = near_rows(single);
+        selection.scan(near);
+        if (selection.allowed() < least_passing_) return {};
+        selection.scan(other_rows(single, near));
         if (always_.limit() < vectors_.rows()) {
             selection.scan(always_.limit(), vectors_.rows());
         }
@@ -187,10 +194,13 @@ private:
         const double share = passing_share(traces_, request_.filter);
         const double told = static_cast<double>(approximation_.least_lists) *
                             static_cast<double>(listed_) / static_cast<double>(partition->lists());
-        const double wanted = std::max(static_cast<double>(wanted_rows_), told) / share;
+        const double passing = std::max(static_cast<double>(wanted_rows_), told);
+        const double wanted = filter_allowance * passing / share;
         const std::size_t most = listed_ / worthwhile_divisor;
         pointless_ = !(wanted < static_cast<double>(most));
-        if (!pointless_) wanted_rows_ = static_cast<std::size_t>(wanted);
+        if (pointless_) return;
+        wanted_rows_ = static_cast<std::size_t>(wanted);
+        least_passing_ = static_cast<std::size_t>(passing);
     }
 
     [[nodiscard]] std::size_t passing_candidates() const {
@@ -221,16 +231,25 @@ private:
         return single;
     }
 
-    [[nodiscard]] RowSet looked_at(const SearchRequest& single) const {
-        RowSet rows = always_;
+    // Rows of the lists near the query.
+    [[nodiscard]] RowSet near_rows(const SearchRequest& single) const {
+        RowSet rows(always_.limit());
         if (const Partition* partition = approximation_.partition; partition != nullptr) {
             for (const std::uint32_t list :
                  partition->nearest(single.queries, approximation_.least_lists, wanted_rows_)) {
                 rows.insert_all(partition->members(list));
             }
         }
+        if (allowed_) rows.intersect(*allowed_);
+        return rows;
+    }
+
+    // What is looked at besides.
+    [[nodiscard]] RowSet other_rows(const SearchRequest& single, const RowSet& near) const {
+        RowSet rows = always_;
         for (const SparseAddends& addends : single.addends) rows.insert_all(addends.rows);
         if (allowed_) rows.intersect(*allowed_);
+        rows.subtract(near);
         return rows;
     }
 
@@ -240,8 +259,9 @@ private:
     const Approximation& approximation_;
     std::size_t listed_;  // rows from here on are all looked at
     std::size_t wanted_rows_;
+    std::size_t least_passing_ = 0;  // of the rows near a query
     bool pointless_ = false;
-    Filter filter_;  // without the allowed rows, to which `looked_at` has regard
+    Filter filter_;  // without the allowed rows, which are a set of their own
     RowSet always_;
     std::optional<RowSet> allowed_;
 };

@@ -35,6 +35,11 @@ public:
         for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
     }
 
+    /// Drops what the other set has. @pre the limits are equal
+    void subtract(const RowSet& other) noexcept {
+        for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+    }
+
     /// Calls action(row) for the rows in [begin, end), ascending. @pre begin is a multiple of 64
     template <class Action>
     void visit(std::size_t begin, std::size_t end, Action&& action) const {

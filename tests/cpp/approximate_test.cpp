@@ -83,18 +83,25 @@ Rows looked_at(const TraceTable& traces, const SearchRequest& request,
     };
     if (const Partition* partition = approximation.partition; partition != nullptr) {
         std::size_t wanted_rows = approximation.wanted_rows;
+        std::size_t least_passing = 0;
         if (filters) {
             const auto listed = static_cast<double>(partition->rows());
             const double told = static_cast<double>(approximation.least_lists) * listed /
                                 static_cast<double>(partition->lists());
-            const double more = std::max(static_cast<double>(wanted_rows), told) / share;
+            const double enough = std::max(static_cast<double>(wanted_rows), told);
+            const double more = 1.25 * enough / share;
             if (!(more < static_cast<double>(partition->rows() / 2))) return all;
             wanted_rows = static_cast<std::size_t>(more);
+            least_passing = static_cast<std::size_t>(enough);
         }
+        Rows near;
         for (const std::uint32_t list :
              partition->nearest(request.queries, approximation.least_lists, wanted_rows)) {
-            want(partition->members(list));
+            const auto members = partition->members(list);
+            near.insert(near.end(), members.begin(), members.end());
         }
+        if (passing(traces, request.filter, near) < least_passing) return all;
+        want(near);
         for (std::size_t row = partition->rows(); row < traces.rows(); ++row) wanted[row] = true;
     } else {
         const Rows candidates(approximation.candidates.begin(), approximation.candidates.end());

@@ -25,8 +25,9 @@ struct Approximation {
 /// candidates; every memory that is pinned or has the salience of a flashbulb; the rows with the
 /// largest bonus, at least a hundredth of all (but not more than a twentieth, if many are equal);
 /// every row with an addend. They are scored and ranked as `search` does it. If a filter leaves few
-/// rows in the lists, more lists are looked at, and all rows where that costs no more: a result
-/// never has fewer than min(k, rows that pass the filter) rows.
+/// rows, more lists are looked at, and all rows where that costs no more or where it leaves
+/// fewer near the query than elsewhere: a result never has fewer than min(k, rows that pass the
+/// filter) rows.
 ///
 /// All rows are looked at as well if the bonus may count as much as the similarity, or if `now` is
 /// before the time of an earlier search.
