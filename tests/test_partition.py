@@ -154,11 +154,13 @@ def test_a_filter_for_what_lies_far_from_the_query_finds_nearly_everything() -> 
     engine.add(rows, tags=[["a"] if topic < 20 else ["b"] for topic in topics], now=NOW)
     engine.build_partition()
     allowed = np.flatnonzero(topics < 20)
-    for topic in range(100, 140):
-        for options in ({"tags": ["a"]}, {"allowed": allowed}):
+    for options in ({"tags": ["a"]}, {"allowed": allowed}):
+        same = 0
+        for topic in range(100, 140):
             exact = engine.search(centres[topic], 10, now=NOW, exact=True, **options).ids
             found = engine.search(centres[topic], 10, now=NOW, exact=False, **options).ids
-            assert len(np.intersect1d(exact, found)) >= 8, topic
+            same += len(np.intersect1d(exact, found))
+        assert same >= 0.9 * 400
 
 
 def test_what_is_pinned_or_recalled_later_is_always_looked_at() -> None:

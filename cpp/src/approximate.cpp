@@ -153,9 +153,11 @@ public:
         const SearchRequest single = one_of(query);
         const SelectionPlan plan(vectors_, traces_, single);
         Selection selection(plan);
-        const RowSet near = near_rows(single);
+        RowSet near = near_rows(single);
+        const auto count = static_cast<double>(near.size());
+        if (allowed_) near.intersect(*allowed_);
         selection.scan(near);
-        if (selection.allowed() < least_passing_) return {};
+        if (static_cast<double>(selection.allowed()) < least_share_ * count) return {};
         selection.scan(other_rows(single, near));
         if (always_.limit() < vectors_.rows()) {
             selection.scan(always_.limit(), vectors_.rows());
@@ -200,7 +202,7 @@ private:
         pointless_ = !(wanted < static_cast<double>(most));
         if (pointless_) return;
         wanted_rows_ = static_cast<std::size_t>(wanted);
-        least_passing_ = static_cast<std::size_t>(passing);
+        least_share_ = share / filter_allowance;
     }
 
     [[nodiscard]] std::size_t passing_candidates() const {
@@ -240,7 +242,6 @@ private:
                 rows.insert_all(partition->members(list));
             }
         }
-        if (allowed_) rows.intersect(*allowed_);
         return rows;
     }
 
@@ -259,7 +260,7 @@ private:
     const Approximation& approximation_;
     std::size_t listed_;  // rows from here on are all looked at
     std::size_t wanted_rows_;
-    std::size_t least_passing_ = 0;  // of the rows near a query
+    double least_share_ = 0.0;  // of the rows near a query that must pass
     bool pointless_ = false;
     Filter filter_;  // without the allowed rows, which are a set of their own
     RowSet always_;

@@ -15,6 +15,13 @@ public:
     explicit RowSet(std::size_t limit) : limit_(limit), words_((limit + 63) / 64) {}
 
     [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
+    /// Number of rows in the set.
+    [[nodiscard]] std::size_t size() const noexcept {
+        std::size_t count = 0;
+        for (const std::uint64_t word : words_)
+            count += static_cast<std::size_t>(std::popcount(word));
+        return count;
+    }
     /// The bits of 64 rows each, in ascending order.
     [[nodiscard]] std::span<std::uint64_t> words() noexcept { return words_; }
 

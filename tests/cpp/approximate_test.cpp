@@ -83,7 +83,7 @@ Rows looked_at(const TraceTable& traces, const SearchRequest& request,
     };
     if (const Partition* partition = approximation.partition; partition != nullptr) {
         std::size_t wanted_rows = approximation.wanted_rows;
-        std::size_t least_passing = 0;
+        double least_share = 0.0;
         if (filters) {
             const auto listed = static_cast<double>(partition->rows());
             const double told = static_cast<double>(approximation.least_lists) * listed /
@@ -92,7 +92,7 @@ Rows looked_at(const TraceTable& traces, const SearchRequest& request,
             const double more = 1.25 * enough / share;
             if (!(more < static_cast<double>(partition->rows() / 2))) return all;
             wanted_rows = static_cast<std::size_t>(more);
-            least_passing = static_cast<std::size_t>(enough);
+            least_share = share / 1.25;
         }
         Rows near;
         for (const std::uint32_t list :
@@ -100,7 +100,10 @@ Rows looked_at(const TraceTable& traces, const SearchRequest& request,
             const auto members = partition->members(list);
             near.insert(near.end(), members.begin(), members.end());
         }
-        if (passing(traces, request.filter, near) < least_passing) return all;
+        if (static_cast<double>(passing(traces, request.filter, near)) <
+            least_share * static_cast<double>(near.size())) {
+            return all;
+        }
         want(near);
         for (std::size_t row = partition->rows(); row < traces.rows(); ++row) wanted[row] = true;
     } else {
