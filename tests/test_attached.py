@@ -227,6 +227,20 @@ def test_a_graph_that_cannot_be_built_anew_stays_as_it_was(
     assert_exact(engine)
 
 
+def test_a_graph_of_removed_rows_or_for_many_rows_is_not_asked() -> None:
+    rows = unit(4_000, DIM)
+    index = faiss.IndexHNSWFlat(DIM, 16, faiss.METRIC_INNER_PRODUCT)
+    index.add(rows)
+    engine = Engine(index, now=NOW)
+    queries = unit(20, DIM, seed=5)
+    assert len(engine._rows.nearby(queries, 10)) == 20
+    assert engine._rows.nearby(queries, 1_000) == []
+    engine.remove(np.flatnonzero(np.arange(4_000) % 30))
+    for query in queries:
+        exact = engine.search(query, 10, now=NOW, exact=True).ids
+        np.testing.assert_array_equal(engine.search(query, 10, now=NOW).ids, exact)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_an_index_takes_beside_its_rows_is_stated(kind: str) -> None:
     index, engine, _ = attached(kind)

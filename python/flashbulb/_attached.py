@@ -349,6 +349,12 @@ class GraphRows(FlatRows):
             ids[self._places] = self._mapped_ids()[self._places]
             self._set_mapped_ids(ids)
 
+    def steps(self, count: int) -> int:
+        """How long the list of a search of the graph must be to find ``count`` rows: what is
+        dropped takes places in it as well."""
+        stored, live = int(self._sizes[0]), max(1, len(self) - len(self._cleared))
+        return max(int(self._index.hnsw.efSearch), 2 * count) * stored // live
+
     def candidates(self, query: NDArray[np.float32], count: int) -> NDArray[np.int64]:
         """Rows (ascending) that the graph finds for a unit vector, about ``count`` of them."""
         self.view()
@@ -362,7 +368,7 @@ class GraphRows(FlatRows):
             row_at[places] = np.arange(len(places))
             row_at[places[list(self._cleared)]] = -1
             self._row_at = row_at
-        options = {"efSearch": max(self._index.hnsw.efSearch, 2 * count)}
+        options = {"efSearch": self.steps(count)}
         wanted = row_at >= 0
         if not wanted.all():
             bits = np.packbits(wanted, bitorder="little")

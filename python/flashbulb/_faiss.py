@@ -37,6 +37,9 @@ _SKETCH_FROM_ROWS_WITH_VNNI = 256
 _CANDIDATES_PER_HIT = 4
 _LEAST_CANDIDATES = 64
 
+# A step in a graph takes longer than to look at so many rows one after the other.
+_ROWS_PER_STEP = 16
+
 
 def segment_rows(row_bytes: int) -> int:
     """Rows of one FAISS index of a store of our own: a full one never grows, moves or is copied."""
@@ -160,6 +163,8 @@ class VectorRows:
         if not isinstance(self.storage, GraphRows):
             return []
         count = max(_CANDIDATES_PER_HIT * k, _LEAST_CANDIDATES)
+        if self.storage.steps(count) * _ROWS_PER_STEP > len(self):
+            return []
         found = [self.storage.candidates(query, count) for query in queries]
         return [{"candidates": rows, "least_candidates": min(2 * k, len(rows))} for rows in found]
 
