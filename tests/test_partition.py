@@ -163,6 +163,31 @@ def test_a_filter_for_what_lies_far_from_the_query_finds_nearly_everything() -> 
         assert same >= 0.9 * 400
 
 
+def test_where_most_rows_were_removed_nearly_everything_is_found() -> None:
+    random = np.random.default_rng(2)
+    centres = random.standard_normal((100, 32))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    topics = random.integers(100, size=10_000)
+    engine = Engine(32)
+    engine.add(centres[topics] + random.standard_normal((10_000, 32)) * 0.12, now=NOW)
+    engine.build_partition()
+    engine.remove(np.flatnonzero(topics < 5))
+    for topic in range(5):
+        exact = engine.search(centres[topic], 10, now=NOW, exact=True).ids
+        found = engine.search(centres[topic], 10, now=NOW, exact=False).ids
+        assert len(np.intersect1d(exact, found)) >= 8, topic
+
+
+@pytest.mark.parametrize("k", [1, 300, 1500])
+def test_few_and_many_are_found_as_well(k: int) -> None:
+    engine = divided(20_000)
+    queries = clustered(50, seed=0)[-50:]
+    exact = engine.search(queries, k, now=NOW, exact=True).ids
+    found = [engine.search(query, k, now=NOW, exact=False).ids for query in queries]
+    same = sum(len(np.intersect1d(*both)) for both in zip(exact, found, strict=True))
+    assert same >= 0.98 * exact.size
+
+
 def test_what_is_pinned_or_recalled_later_is_always_looked_at() -> None:
     engine = divided(5_000, policy=Policy(vividness_ramp_start=0.0, vividness_ramp_end=0.0))
     query = clustered(1, seed=5)[0]

@@ -172,7 +172,8 @@ private:
         const double bonus = request_.vividness_weight + request_.recency_weight;
         const auto bounds = traces_.bonus_bounds(request_.now);
         pointless_ = !(request_.similarity_weight > bonus) || bounds == nullptr;
-        if (!pointless_ && !keeps_everything(request_.filter)) prepare_filter();
+        const bool filtered = traces_.live() < traces_.rows() || !keeps_everything(request_.filter);
+        if (!pointless_ && filtered) prepare_filter();
         if (pointless_) return;
         // Rows that are in no list are all looked at: by a scan, or one by one if only some are
         // allowed.
@@ -186,7 +187,7 @@ private:
         for (std::size_t row = listed_; row < vectors_.rows(); ++row) always_.insert(row);
     }
 
-    // Looks at more lists, so that as many of their rows pass.
+    // Looks at more lists, so that as many of their rows pass; tombstones do not.
     void prepare_filter() {
         const Partition* partition = approximation_.partition;
         if (partition == nullptr) {

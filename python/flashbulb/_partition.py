@@ -45,7 +45,7 @@ _RETRAIN_GROWTH = 2.0  # how often as many rows as at the training lead to a new
 _CALIBRATION_QUERIES = 256
 _CALIBRATION_STEP = 16
 _FEWEST_QUERIES = 64  # of users; with fewer, rows of the store are asked for
-_CALIBRATED_K = (10, 100)
+_CALIBRATED_K = (10, 100, 1000)
 _WANTED_RECALL = 0.9925  # of the exact top k, on average
 
 
@@ -180,6 +180,8 @@ def _grow(reference: weakref.ref[Engine]) -> None:
                 pass
         except Stopped:
             continue  # with what the engine is now, if it is
+        except MemoryError:
+            return  # the next change tries again
 
 
 def _held(reference: weakref.ref[Engine], generation: int | None = None) -> Engine:
