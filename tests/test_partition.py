@@ -188,6 +188,20 @@ def test_few_and_many_are_found_as_well(k: int) -> None:
     assert same >= 0.98 * exact.size
 
 
+def test_a_store_whose_lists_tell_little_is_searched_exactly() -> None:
+    """Looking at a large part of the rows here and there would cost more than at all of them."""
+    random = np.random.default_rng(2)
+    engine = Engine(64)
+    engine.add(random.normal(size=(4_000, 64)), salience=random.random(4_000) * 0.7, now=NOW)
+    engine.build_partition()
+    assert engine.partition is not None
+    assert engine.partition.searched_rows > 1_500
+    queries = random.normal(size=(300, 64))
+    exact = engine.search(queries, 10, now=NOW, exact=True)
+    found = [engine.search(query, 10, now=NOW, exact=False) for query in queries]
+    np.testing.assert_array_equal([each.ids for each in found], exact.ids)
+
+
 def test_what_is_pinned_or_recalled_later_is_always_looked_at() -> None:
     engine = divided(5_000, policy=Policy(vividness_ramp_start=0.0, vividness_ramp_end=0.0))
     query = clustered(1, seed=5)[0]

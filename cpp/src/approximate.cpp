@@ -33,7 +33,7 @@ constexpr std::size_t sampled_blocks = 64;
 constexpr std::size_t bytes_a_row = 16;
 
 // To look at more than this share of the rows, here and there, takes longer than at all of them.
-constexpr std::size_t worthwhile_divisor = 2;
+constexpr std::size_t worthwhile_divisor = 4;
 
 // With a filter so many times more rows are looked at than should be enough if those that pass lie
 // anywhere. If they turn out too few, they lie elsewhere, and the lists tell little of the best.
@@ -171,7 +171,8 @@ private:
         // Neighbours of the query tell little if they need not be near the top.
         const double bonus = request_.vividness_weight + request_.recency_weight;
         const auto bounds = traces_.bonus_bounds(request_.now);
-        pointless_ = !(request_.similarity_weight > bonus) || bounds == nullptr;
+        pointless_ = !(request_.similarity_weight > bonus) || bounds == nullptr ||
+                     !worthwhile(enough_rows());
         const bool filtered = traces_.live() < traces_.rows() || !keeps_everything(request_.filter);
         if (!pointless_ && filtered) prepare_filter();
         if (pointless_) return;
@@ -187,6 +188,19 @@ private:
         for (std::size_t row = listed_; row < vectors_.rows(); ++row) always_.insert(row);
     }
 
+    // How many rows of lists are enough where all of them pass; 0 for candidates.
+    [[nodiscard]] double enough_rows() const {
+        const Partition* partition = approximation_.partition;
+        if (partition == nullptr) return 0.0;
+        const double told = static_cast<double>(approximation_.least_lists) *
+                            static_cast<double>(listed_) / static_cast<double>(partition->lists());
+        return std::max(static_cast<double>(wanted_rows_), told);
+    }
+
+    [[nodiscard]] bool worthwhile(double rows) const {
+        return rows * static_cast<double>(worthwhile_divisor) <= static_cast<double>(listed_);
+    }
+
     // Looks at more lists, so that as many of their rows pass; tombstones do not.
     void prepare_filter() {
         const Partition* partition = approximation_.partition;
@@ -195,12 +209,9 @@ private:
             return;
         }
         const double share = passing_share(traces_, request_.filter);
-        const double told = static_cast<double>(approximation_.least_lists) *
-                            static_cast<double>(listed_) / static_cast<double>(partition->lists());
-        const double passing = std::max(static_cast<double>(wanted_rows_), told);
+        const double passing = enough_rows();
         const double wanted = filter_allowance * passing / share;
-        const std::size_t most = listed_ / worthwhile_divisor;
-        pointless_ = !(wanted < static_cast<double>(most));
+        pointless_ = !worthwhile(wanted);
         if (pointless_) return;
         wanted_rows_ = static_cast<std::size_t>(wanted);
         least_share_ = share / filter_allowance;

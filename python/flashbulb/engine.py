@@ -360,7 +360,8 @@ class Engine:
         exact : bool, optional
             True: all rows are looked at. False: not all, if the engine knows where to look, even
             of ``Engine(approximate=False)``. None: approximately where that is faster, which it is
-            not for many queries at once.
+            not for many queries at once. Where a large part of the rows would have to be looked at,
+            as in rows without any groups, all are.
 
         Raises
         ------

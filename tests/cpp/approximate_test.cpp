@@ -84,13 +84,14 @@ Rows looked_at(const TraceTable& traces, const SearchRequest& request,
     if (const Partition* partition = approximation.partition; partition != nullptr) {
         std::size_t wanted_rows = approximation.wanted_rows;
         double least_share = 0.0;
+        const auto listed = static_cast<double>(partition->rows());
+        const double told = static_cast<double>(approximation.least_lists) * listed /
+                            static_cast<double>(partition->lists());
+        const double enough = std::max(static_cast<double>(wanted_rows), told);
+        if (enough * 4.0 > listed) return all;
         if (filters) {
-            const auto listed = static_cast<double>(partition->rows());
-            const double told = static_cast<double>(approximation.least_lists) * listed /
-                                static_cast<double>(partition->lists());
-            const double enough = std::max(static_cast<double>(wanted_rows), told);
             const double more = 1.25 * enough / share;
-            if (!(more < static_cast<double>(partition->rows() / 2))) return all;
+            if (!(more * 4.0 <= listed)) return all;
             wanted_rows = static_cast<std::size_t>(more);
             least_share = share / 1.25;
         }
@@ -352,7 +353,7 @@ TEST_P(Nearby, EqualRowsComeInTheOrderOfTheirIds) {
     store.traces.append(traces, {});
     store.traces.remove(5);
     std::vector<float> centroids = vector;
-    for (int other = 0; other < 4; ++other) {  // the lists of all but one are empty
+    for (int other = 0; other < 9; ++other) {  // the lists of all but one are empty
         for (const float value : vector) centroids.push_back(-value);
     }
     Partition partition(centroids, dim);

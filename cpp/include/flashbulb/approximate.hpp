@@ -29,8 +29,9 @@ struct Approximation {
 /// fewer near the query than elsewhere: a result never has fewer than min(k, rows that pass the
 /// filter) rows.
 ///
-/// All rows are looked at as well if the bonus may count as much as the similarity, or if `now` is
-/// before the time of an earlier search.
+/// All rows are looked at as well if the lists to look at hold more than a quarter of them, which
+/// would take longer; if the bonus may count as much as the similarity; or if `now` is before the
+/// time of an earlier search.
 /// @throws std::invalid_argument as `search`; if a candidate is no row or there are several queries
 ///         for one set of candidates; if the partition has another dim or more rows than the store.
 [[nodiscard]] SearchResult search_nearby(const VectorView& vectors, const TraceTable& traces,
