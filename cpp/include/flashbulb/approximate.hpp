@@ -24,10 +24,10 @@ struct Approximation {
 /// As `search`, but only these rows are looked at: those of the lists nearest to the query or the
 /// candidates; every memory that is pinned or has the salience of a flashbulb; the rows with the
 /// largest bonus, at least a hundredth of all (but not more than a twentieth, if many are equal);
-/// every row with an addend. They are scored and ranked as `search` does it. If a filter (or removal) leaves few
-/// rows, more lists are looked at, and all rows where that costs no more or where it leaves
-/// fewer near the query than elsewhere: a result never has fewer than min(k, rows that pass the
-/// filter) rows.
+/// every row with an addend. They are scored and ranked as `search` does it. If a filter (or
+/// removal) leaves few rows, more lists are looked at, and all rows where that costs no more or
+/// where it leaves fewer near the query than elsewhere: a result never has fewer than min(k, rows
+/// that pass the filter) rows.
 ///
 /// All rows are looked at as well if the lists to look at hold more than a quarter of them, which
 /// would take longer; if the bonus may count as much as the similarity; or if `now` is before the
