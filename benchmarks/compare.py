@@ -7,7 +7,7 @@ Informational, not a gate. Contenders take turns, so that what disturbs one dist
 is a median, a ratio the median over the rounds, with quartiles. Every recall is against the exact
 fused top 10, computed in float64. One thread for all, unless --threads says otherwise; the
 variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, which slow NumPy down where they do not fit, are
-unset.
+unset; --blas-core sets the first where the choice of the library is the slow one.
 
 Rows (and what is to be reached):
 
@@ -54,6 +54,11 @@ def arguments() -> argparse.Namespace:
         "--path", default="auto", help="Engine's path: auto, fp32, int8, int4 (default auto)"
     )
     parser.add_argument("--storage", default="fp32", help="Engine's storage (default fp32)")
+    parser.add_argument(
+        "--blas-core",
+        metavar="NAME",
+        help="OPENBLAS_CORETYPE of FAISS and NumPy, where their own choice is slow: SkylakeX, ...",
+    )
     parser.add_argument("--threads", type=int, default=1, help="of everybody (default 1)")
     parser.add_argument(
         "--peers", nargs="*", help="of row approximate: ivf sq8 pq hnsw usearch hnswlib"
@@ -65,13 +70,15 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def in_a_clean_environment(threads: int) -> None:
+def in_a_clean_environment(threads: int, blas_core: str | None) -> None:
     """Starts this command anew with the variables that BLAS reads only when it is loaded."""
     if os.environ.get(_MARK) == str(threads):
         return
     environment = dict(os.environ)
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         environment.pop(name, None)
+    if blas_core is not None:
+        environment["OPENBLAS_CORETYPE"] = blas_core
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", _MARK):
         environment[name] = str(threads)
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
@@ -79,7 +86,7 @@ def in_a_clean_environment(threads: int) -> None:
 
 def main() -> int:
     options = arguments()
-    in_a_clean_environment(options.threads)
+    in_a_clean_environment(options.threads, options.blas_core)
 
     import faiss
     import numpy as np
