@@ -329,5 +329,6 @@ def test_a_large_store_may_be_told_to_answer_approximately(
                 assert (engine.partition is not None) == approximate
                 assert memory.recall("Note 7 about the moon", k=1, reinforce=False)[0].id == 8
                 assert alarm.id in [hit.id for hit in memory.recall("data", k=5)]
+    wrong: Any = None
     with pytest.raises(TypeError, match="approximate must be a bool"):
-        Memory(":memory:", approximate=None)  # type: ignore[arg-type]
+        Memory(":memory:", approximate=wrong)

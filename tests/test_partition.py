@@ -321,8 +321,9 @@ def test_no_store_divides_itself_that_should_not(small: None) -> None:
     query = clustered(1, seed=5)[0]
     exact = engine.search(query, 100, now=NOW, exact=True).ids
     np.testing.assert_array_equal(engine.search(query, 100, now=NOW).ids, exact)
+    wrong: Any = 1
     with pytest.raises(TypeError, match="approximate must be a bool, got 1"):
-        Engine(32, approximate=1)  # type: ignore[arg-type]
+        Engine(32, approximate=wrong)
 
 
 def test_rows_are_added_where_no_thread_can_be_started(

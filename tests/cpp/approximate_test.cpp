@@ -20,6 +20,7 @@ using testing::day;
 using testing::expect_same_bits;
 using testing::Random;
 using testing::random_store;
+using testing::random_subset;
 using testing::start_of_time;
 using testing::Store;
 using testing::uniform;
@@ -160,14 +161,6 @@ void expect_best_of_the_rows_looked_at(const VectorView& view, const TraceTable&
             EXPECT_EQ(result.recency_bonus[at], lonely.recency_bonus[rank]);
         }
     }
-}
-
-Rows random_subset(Random& random, std::size_t rows, std::size_t one_in) {
-    Rows subset;
-    for (std::size_t row = 0; row < rows; ++row) {
-        if (below(random, one_in) == 0) subset.push_back(row);
-    }
-    return subset;
 }
 
 Filter random_filter(Random& random, std::size_t rows) {

@@ -16,6 +16,7 @@ using testing::below;
 using testing::day;
 using testing::Random;
 using testing::random_store;
+using testing::random_subset;
 using testing::start_of_time;
 using testing::Store;
 using testing::uniform;
@@ -84,14 +85,6 @@ SparseAddends random_addends(Random& random, std::size_t rows) {
         addends.values.push_back(uniform(random, -0.5, 0.5));
     }
     return addends;
-}
-
-std::vector<std::size_t> random_subset(Random& random, std::size_t rows, std::size_t one_in) {
-    std::vector<std::size_t> subset;
-    for (std::size_t row = 0; row < rows; ++row) {
-        if (below(random, one_in) == 0) subset.push_back(row);
-    }
-    return subset;
 }
 
 Filter random_filter(Random& random, std::size_t rows) {

@@ -87,6 +87,16 @@ inline std::size_t below(Random& random, std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
 }
 
+// One of so many of the row numbers below a limit, ascending.
+inline std::vector<std::size_t> random_subset(Random& random, std::size_t rows,
+                                              std::size_t one_in) {
+    std::vector<std::size_t> subset;
+    for (std::size_t row = 0; row < rows; ++row) {
+        if (below(random, one_in) == 0) subset.push_back(row);
+    }
+    return subset;
+}
+
 inline std::vector<float> random_rows(Random& random, std::size_t count, std::size_t dim) {
     std::normal_distribution<float> normal;
     std::vector<float> rows(count * dim);
