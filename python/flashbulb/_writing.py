@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from flashbulb._check import check_text, check_unit, to_json
 from flashbulb._draft import Draft
 from flashbulb._store import Space, Store
-from flashbulb.storage.sqlite import Row
+from flashbulb.storage.rows import Row
 
 __all__ = ["Arousal", "Detector", "judge", "store_drafts"]
 

@@ -1,8 +1,8 @@
 """Export and import of a namespace as JSON Lines.
 
 The first line says what the file is: format, embedder, policy, surprise statistics, number of
-memories. Each further line is one memory, with its vector (base64 of little-endian float32) and
-its strength as stored. Numbers are written so that they come back bit for bit.
+memories. Each further line is one memory, with its vector (base64 of little-endian float32), its
+strength as stored and its earlier texts. Numbers are written so that they come back bit for bit.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from flashbulb._store import Space, Store, check_embedder, policy_from_json, pol
 from flashbulb._time import to_seconds
 from flashbulb.engine import Engine
 from flashbulb.errors import FlashbulbError
-from flashbulb.storage.sqlite import TRACE_COLUMNS, Row
+from flashbulb.storage.rows import TRACE_COLUMNS, Row
 from flashbulb.storage.translation import decoding
 from flashbulb.surprise import SurpriseDetector
 
 __all__ = ["export", "import_"]
 
 FORMAT = "flashbulb-export"
-VERSION = 1
+VERSION = 2
 _BATCH = 1000
 _PINNED_BY = (None, "user", "surprise")
 
@@ -100,6 +100,7 @@ def _header(store: Store, space: Space, memories: int) -> dict[str, Any]:
 def _lines(store: Store, space: Space, ids: list[int]) -> Iterator[dict[str, Any]]:
     rows = store.database.rows(ids)
     repeats = store.database.occurrences(ids)
+    versions = store.database.versions(ids)
     wanted = np.array(ids, dtype=np.int64)
     vectors = space.engine.vectors(wanted).astype("<f4")
     traces = space.engine.traces(wanted)
@@ -109,9 +110,12 @@ def _lines(store: Store, space: Space, ids: list[int]) -> Iterator[dict[str, Any
         line = row._asdict()
         del line["namespace"], line["digest"]
         line["flashbulb"] = bool(row.flashbulb)
+        line["deferred"] = bool(row.deferred)
+        line["versions"] = versions.get(id, [])
         with decoding(store.path):
             line["tags"] = json.loads(row.tags)
             line["metadata"] = json.loads(row.metadata)
+            line["photograph"] = None if row.photograph is None else json.loads(row.photograph)
             line["occurrences"] = [[time, json.loads(text)] for time, text in repeats.get(id, ())]
         line["trace"] = {
             name: None if values[i] != values[i] else values[i] for name, values in columns.items()
@@ -137,6 +141,7 @@ class _Parsed:
         self.dim = store.embedder.dim
         self.rows: list[Row] = []
         self.occurrences: list[tuple[int, float, str]] = []
+        self.versions: list[tuple[int, int, float, str, str]] = []
         self.traces: list[dict[str, Any]] = []
         self.vectors: list[bytes] = []
         used: set[int] = set()
@@ -145,7 +150,7 @@ class _Parsed:
             self._read_header(store, _object(lines[0], _HEADER), path)
             for line in lines[1:]:
                 number += 1
-                self._read_memory(_object(line, _MEMORY), used, lowest_id)
+                self._read_memory(_memory(line, self.version), used, lowest_id)
             if len(self.rows) != self.memories:
                 raise ValueError(
                     f"the file ends after {len(self.rows)} of {self.memories} memories"
@@ -158,11 +163,12 @@ class _Parsed:
     def _read_header(self, store: Store, header: dict[str, Any], path: str) -> None:
         if header["format"] != FORMAT:
             raise ValueError(f"not a Flashbulb export: format is {header['format']!r:.80}")
-        if header["version"] != VERSION:
+        if header["version"] not in range(1, VERSION + 1):
             raise ValueError(
                 f"the export needs version {header['version']!r:.80} of the format, "
-                f"this Flashbulb reads {VERSION}"
+                f"this Flashbulb reads up to {VERSION}"
             )
+        self.version = _integer(header["version"], "version", 1, VERSION)
         self.memories = _integer(header["memories"], "memories", 0, HIGHEST_ID)
         self.refused_pins = _integer(header["refused_pins"], "refused_pins", 0, HIGHEST_ID)
         check_embedder(header["embedder"], store.described_embedder(), path)
@@ -208,8 +214,9 @@ class _Parsed:
             raise ValueError(
                 f"pinned_by {line['pinned_by']!r:.80} does not fit pinned {trace['pinned']}"
             )
-        if not isinstance(line["flashbulb"], bool):
-            raise TypeError(f"flashbulb must be true or false, got {line['flashbulb']!r:.80}")
+        for name in ("flashbulb", "deferred"):
+            if not isinstance(line[name], bool):
+                raise TypeError(f"{name} must be true or false, got {line[name]!r:.80}")
         vector = _from_base64(line["vector"], "vector")
         values = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * self.dim else None
         if values is None:
@@ -222,6 +229,12 @@ class _Parsed:
                 raise ValueError("an occurrence must be a time and metadata")
             metadata = check_metadata(_dict(pair[1], "metadata"))
             self.occurrences.append((id, to_seconds(pair[0], "an occurrence's time"), metadata))
+        for number, version in enumerate(_list(line["versions"], "versions"), start=1):
+            if len(_list(version, "a version")) != 3:
+                raise ValueError("a version must be a time, a text and a reason")
+            replaced = to_seconds(version[0], "a version's time")
+            text, reason = (check_text(part, "a version's text and reason") for part in version[1:])
+            self.versions.append((id, number, replaced, text, reason))
         self.rows.append(
             Row(
                 id=id,
@@ -241,6 +254,8 @@ class _Parsed:
                 flashbulb=int(line["flashbulb"]),
                 pinned_by=line["pinned_by"],
                 created=draft.now,
+                photograph=_photograph(line["photograph"]),
+                deferred=int(line["deferred"]),
             )
         )
         self.traces.append(trace)
@@ -251,6 +266,7 @@ class _Parsed:
         new = {self.rows[i].id: first + place for place, i in enumerate(order)}
         self.rows = [row._replace(id=new[row.id]) for row in self.rows]
         self.occurrences = [(new[id], time, metadata) for id, time, metadata in self.occurrences]
+        self.versions = [(new[version[0]], *version[1:]) for version in self.versions]
 
 
 def import_(store: Store, space: Space, path: str, now: float, *, new_ids: bool) -> int:
@@ -277,6 +293,8 @@ def import_(store: Store, space: Space, path: str, now: float, *, new_ids: bool)
         database.insert_strengths(engine.ids, engine.traces(), engine.vectors(engine.ids))
         for memory, time, metadata in parsed.occurrences:
             database.add_occurrence(memory, number, time, metadata)
+        for version in parsed.versions:
+            database.add_version(*version)
         loaded = store.load(space.name)
     store.replace(loaded)
     if rows:
@@ -312,7 +330,16 @@ def _engine(parsed: _Parsed, order: list[int]) -> Engine:
 _HEADER = frozenset(
     ("format", "version", "memories", "embedder", "policy", "surprise", "last_seen", "refused_pins")
 )
-_MEMORY = frozenset(Row._fields) - {"namespace", "digest"} | {"occurrences", "trace", "vector"}
+_OWN = frozenset(("occurrences", "trace", "vector", "versions"))
+_MEMORY = frozenset(Row._fields) - {"namespace", "digest"} | _OWN
+_SINCE_2: dict[str, Any] = {"photograph": None, "deferred": False, "versions": []}
+
+
+def _memory(line: bytes, version: int) -> dict[str, Any]:
+    """One memory; what the version of the export did not know yet is as in a new memory."""
+    if version == 1:
+        return {**_SINCE_2, **_object(line, _MEMORY - _SINCE_2.keys())}
+    return _object(line, _MEMORY)
 
 
 def _object(line: bytes, keys: frozenset[str]) -> dict[str, Any]:
@@ -363,6 +390,23 @@ def _from_base64(value: object, name: str) -> bytes:
         return base64.b64decode(check_text(value, name), validate=True)
     except ValueError as error:
         raise ValueError(f"{name} must be base64: {error}") from None
+
+
+def _photograph(value: object) -> str | None:
+    """What was extracted from a text, as JSON: field -> [value, source, start, end]."""
+    if value is None:
+        return None
+    for name, field in _dict(value, "photograph").items():
+        if name not in ("who", "what", "when", "where"):
+            raise ValueError(f"photograph has an unknown field {name!r:.80}")
+        if len(_list(field, name)) != 4:
+            raise ValueError(f"{name} of the photograph must be a value, source, start and end")
+        for part in field[:2]:
+            check_text(part, f"{name} of the photograph")
+        for place in field[2:]:
+            if place is not None:
+                _integer(place, f"{name} of the photograph", 0, HIGHEST_ID)
+    return to_json(value)
 
 
 def _trace(value: object) -> dict[str, Any]:

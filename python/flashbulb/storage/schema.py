@@ -13,13 +13,12 @@ from flashbulb.storage.translation import translated
 
 __all__ = ["VERSION", "check_file", "check_path", "prepare"]
 
-VERSION = 1
 _SMALLEST_DATABASE = 512  # one page of the smallest size
 _APPLICATION_ID = 0x464C4248  # "FLBH"
 
 # Text, strength and vector lie in tables of their own: a recall rewrites the small strengths of
 # many rows, and only few pages with them. NULL stands for NaN (never; not a task).
-_TABLES = """
+_VERSION_1 = """
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -100,6 +99,36 @@ CREATE INDEX occurrences_by_memory ON occurrences (memory);
 CREATE INDEX occurrences_by_time ON occurrences (namespace, time);
 """
 
+_VERSION_2 = """
+-- JSON: field -> [value, source, start, end], of what was extracted from the text.
+ALTER TABLE memories ADD COLUMN photograph TEXT;
+-- 1: still to be scored by the LLM.
+ALTER TABLE memories ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
+
+-- The texts that a memory had before, the oldest is number 1; when and why each was replaced.
+CREATE TABLE versions (
+    memory INTEGER NOT NULL REFERENCES memories,
+    number INTEGER NOT NULL,
+    time REAL NOT NULL,
+    text TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (memory, number)
+) WITHOUT ROWID;
+
+-- What an LLM said. `key` begins with a digest of the text that it was asked about, so that its
+-- answers are found when the text is forgotten.
+CREATE TABLE llm_cache (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    time REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+# What each version added to the one before. A new store takes every step, an older one those that
+# it lacks: there is one way to each table.
+_STEPS = (_VERSION_1, _VERSION_2)
+VERSION = len(_STEPS)
+
 
 def check_path(path: str) -> None:
     """Refuse a path that cannot hold a store; nothing is opened or created.
@@ -176,22 +205,26 @@ def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> bool:
-    """Create the tables in an empty database, check the others; say whether it was empty."""
-    empty = _check_header(connection, path)
-    if empty:
+    """Bring a database that is empty or of an older version to this one; say whether it was empty.
+
+    All in one transaction: whatever ends the program, the file is what it was or what it shall be.
+    """
+    version = _check_header(connection, path)
+    if version < VERSION:
         connection.executescript(
-            f"BEGIN IMMEDIATE; {_TABLES}"
+            f"BEGIN IMMEDIATE; {''.join(_STEPS[version:])}"
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
         )
-    return empty
+    return version == 0
 
 
-def _check_header(connection: sqlite3.Connection, path: str) -> bool:
+def _check_header(connection: sqlite3.Connection, path: str) -> int:
+    """The version of the store; 0: nothing is there yet."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == version == objects == 0:
-        return True  # new, or its creation was interrupted
+        return 0  # new, or its creation was interrupted
     if application != _APPLICATION_ID:
         raise CorruptStore(f"{path} is an SQLite database of another program, not a store")
     if version > VERSION:
@@ -201,4 +234,4 @@ def _check_header(connection: sqlite3.Connection, path: str) -> bool:
         )
     if version < 1 or objects == 0:
         raise CorruptStore(f"{path} is a damaged store: version {version}, {objects} tables")
-    return False
+    return int(version)

@@ -7,70 +7,28 @@ metadata, None for what does not apply); columns of strengths travel as NumPy ar
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 import os
 import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flashbulb.errors import CorruptStore, StoreLocked
 from flashbulb.storage import schema
+from flashbulb.storage.rows import TRACE_COLUMNS, Loaded, Row
 from flashbulb.storage.translation import decoding, translated
 
-__all__ = ["TRACE_COLUMNS", "Database", "Loaded", "Row"]
+__all__ = ["Database", "Durability"]
 
 Durability = Literal["full", "normal"]
 
-TRACE_COLUMNS: dict[str, Any] = {
-    "salience": np.float64,
-    "floor": np.float64,
-    "vividness": np.float64,
-    "vividness_time": np.float64,
-    "last_access": np.float64,
-    "last_strength_change": np.float64,
-    "access_count": np.int64,
-    "urgency": np.float64,
-    "status": np.uint8,
-    "pinned": np.bool_,
-}
 _IN_ONE_STATEMENT = 500  # ids; old builds of SQLite allow 999 parameters
-
-
-class Row(NamedTuple):
-    """What of a memory does not change with its strength: one row of the table ``memories``."""
-
-    id: int
-    namespace: int
-    digest: bytes
-    text: str
-    tags: str
-    metadata: str
-    who: str | None
-    what: str | None
-    when: str | None
-    where: str | None
-    arousal: float
-    arousal_source: str
-    surprise: float | None
-    importance: float | None
-    flashbulb: int
-    pinned_by: str | None
-    created: float
-
-
-class Loaded(NamedTuple):
-    """What the engine needs of a namespace; n rows, ids ascending."""
-
-    ids: NDArray[np.int64]
-    created: NDArray[np.float64]
-    tags: list[str]
-    traces: dict[str, NDArray[Any]]
-    vectors: NDArray[np.float32]
 
 
 _ROW_KINDS = tuple(get_type_hints(Row).values())
@@ -111,6 +69,7 @@ class Database:
                 )
                 # Forgotten bytes are overwritten at once; compact() takes care of the log.
                 self._connection.execute("PRAGMA secure_delete = ON").fetchone()
+                self._connection.create_function("text_key", 1, _text_key, deterministic=True)
                 self.is_new = schema.prepare(self._connection, path)
         except BaseException:
             self._connection.close()
@@ -259,8 +218,51 @@ class Database:
     def set_pinned_by(self, id: int, source: str | None) -> None:
         self._all("UPDATE memories SET pinned_by = ? WHERE id = ?", (source, id))
 
+    def replace_text(
+        self, id: int, text: str, digest: bytes, vector: NDArray[Any], time: float, reason: str
+    ) -> None:
+        """Give a memory another text and unit vector; the text that it has becomes a version."""
+        self._all(
+            "INSERT INTO versions (memory, number, time, text, reason) SELECT id, 1 + "
+            "(SELECT count(*) FROM versions WHERE memory = id), ?, text, ? FROM memories "
+            "WHERE id = ?",
+            (time, reason, id),
+        )
+        self._all("UPDATE memories SET text = ?, digest = ? WHERE id = ?", (text, digest, id))
+        stored = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+        self._all("UPDATE vectors SET vector = ? WHERE id = ?", (stored, id))
+
+    def add_version(self, memory: int, number: int, time: float, text: str, reason: str) -> None:
+        self._all(
+            "INSERT INTO versions (memory, number, time, text, reason) VALUES (?, ?, ?, ?, ?)",
+            (memory, number, time, text, reason),
+        )
+
+    def versions(self, ids: Sequence[int]) -> dict[int, list[tuple[float, str, str]]]:
+        """The earlier texts as (time, text, reason), the oldest first: when and why it changed."""
+        result: dict[int, list[tuple[float, str, str]]] = {}
+        numbered = self._each_of(
+            "SELECT memory, number, time, text, reason FROM versions WHERE memory IN",
+            ids,
+            (int, int, float, str, str),
+        )
+        for memory, _, time, text, reason in sorted(numbered):
+            result.setdefault(memory, []).append((time, text, reason))
+        return result
+
     def delete(self, id: int) -> None:
+        """Delete a memory with everything that was derived from it."""
+        texts = self._all(
+            "SELECT text FROM memories WHERE id = ? UNION SELECT text FROM versions "
+            "WHERE memory = ?",
+            (id, id),
+            (str,),
+        )
+        for (text,) in texts:
+            first = _text_key(text)
+            self._all("DELETE FROM llm_cache WHERE key >= ? AND key < ?", (first, first + "~"))
         for table, column in (
+            ("versions", "memory"),
             ("occurrences", "memory"),
             ("vectors", "id"),
             ("traces", "id"),
@@ -374,6 +376,25 @@ class Database:
                 column[:] = [math.nan if value is None else value for value in values]
         return Loaded(ids, created, tags, traces, vectors)
 
+    # What an LLM said
+
+    def cached(self, text: str, question: str) -> tuple[str, float] | None:
+        """What was answered to a question about a text, and when; `question` names what else
+        the answer depends on: model, version of the prompt, context."""
+        rows = self._all(
+            "SELECT value, time FROM llm_cache WHERE key = ?",
+            (_cache_key(text, question),),
+            (str, float),
+        )
+        return rows[0] if rows else None
+
+    def cache(self, text: str, question: str, value: str, time: float) -> None:
+        """Keep an answer, until a memory with this text is forgotten."""
+        self._all(
+            "INSERT OR REPLACE INTO llm_cache VALUES (?, ?, ?)",
+            (_cache_key(text, question), value, time),
+        )
+
     # The whole file
 
     def _count(self, sql: str, parameters: Sequence[Any] = ()) -> int:
@@ -404,7 +425,14 @@ class Database:
         )
 
     def compact(self) -> None:
-        """Rewrite the file without what was deleted, and empty the log."""
+        """Rewrite the file without what was deleted, and empty the log.
+
+        Answers about texts that are not remembered (now, or after all) go as well.
+        """
+        self._all(
+            "DELETE FROM llm_cache WHERE substr(key, 1, instr(key, ':') - 1) NOT IN "
+            "(SELECT text_key(text) FROM memories)"
+        )
         self._all("VACUUM")
         ((busy, _, _),) = self._all("PRAGMA wal_checkpoint(TRUNCATE)") or [(0, 0, 0)]
         if busy:
@@ -412,6 +440,15 @@ class Database:
                 f"another program reads {self.path}: its log still holds what was forgotten; "
                 "compact again later"
             )
+
+
+def _text_key(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _cache_key(text: str, question: str) -> str:
+    """Digests only: a cache tells nothing of what was not remembered."""
+    return f"{_text_key(text)}:{_text_key(question)}"
 
 
 def _window(since: float | None, until: float | None) -> tuple[float, float]:
