@@ -7,12 +7,12 @@ import json
 import logging
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from flashbulb.arousal import MAX_CHARACTERS, ArousalDetector, ArousalResult, RuleSet
+from flashbulb.arousal import MAX_CHARACTERS, ArousalDetector, ArousalResult, RuleSet, StageScore
 from flashbulb.arousal.lexicon import inflect
 from flashbulb.policy import Policy
 
@@ -219,12 +219,19 @@ def test_huge_text_is_read_at_both_ends() -> None:
 
 # Stages
 
+ALWAYS = Policy(llm_unsure_low=0.0, llm_unsure_high=1.0, llm_unsure_confidence=1.0)
+"""An LLM is asked about everything."""
+
 
 @dataclass
 class Answer:
     score: float
     confidence: float
     reasoning: str | None = None
+
+
+def odds(confidence: float) -> float:
+    return confidence / (1.0 - confidence)
 
 
 def test_stages_are_combined_by_confidence() -> None:
@@ -235,42 +242,53 @@ def test_stages_are_combined_by_confidence() -> None:
         return Answer(1.0, 0.9, "a real emergency")
 
     ruled = RULES.detect("thanks")
-    both = ArousalDetector(llm=llm).detect("thanks", context="to the nurse")
+    both = ArousalDetector(llm=llm, policy=ALWAYS).detect("thanks", context="to the nurse")
     assert seen == [("thanks", "to the nurse")]
-    total = ruled.confidence + 0.9
+    rules, total = odds(ruled.confidence), odds(ruled.confidence) + odds(0.9)
     # Tolerance: rounding of one weighted mean.
-    assert both.score == pytest.approx(
-        (ruled.score * ruled.confidence + 1.0 * 0.9) / total, abs=1e-12
-    )
+    assert both.score == pytest.approx((ruled.score * rules + 1.0 * odds(0.9)) / total, abs=1e-12)
     assert both.source == "combined"
     assert both.reasoning == "a real emergency"
+    assert both.stages == (*ruled.stages, StageScore("llm", 1.0, 0.9))
 
-    three = ArousalDetector(model=lambda text, context: (0.5, 1.0), llm=llm).detect("thanks")
-    assert three.score == pytest.approx(
-        (ruled.score * ruled.confidence + 0.9 + 0.5) / (total + 1.0), abs=1e-12
+    three = ArousalDetector(model=lambda text, context: (0.5, 0.8), llm=llm, policy=ALWAYS)
+    assert three.detect("thanks").score == pytest.approx(
+        (ruled.score * rules + odds(0.9) + 0.5 * odds(0.8)) / (total + odds(0.8)), abs=1e-12
     )
+
+
+def test_the_published_mean_weighs_all_stages_alike() -> None:
+    policy = Policy(**{**ALWAYS.to_dict(), "arousal_weighting": "equal"})
+    result = ArousalDetector(llm=lambda text, context: (1.0, 0.6), policy=policy).detect("thanks")
+    assert result.score == pytest.approx((RULES.detect("thanks").score + 1.0) / 2, abs=1e-12)
 
 
 def test_a_stage_without_confidence_has_no_say() -> None:
     result = ArousalDetector(model=lambda text, context: (1.0, 0.0)).detect("thanks")
-    assert result == RULES.detect("thanks")
+    assert result.stages[1] == StageScore("model", 1.0, 0.0)
+    assert replace(result, stages=result.stages[:1]) == RULES.detect("thanks")
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         (math.nan, 0.9), (0.9, math.nan), (math.inf, 1.0), (7.0, 1.0), (-0.1, 1.0), (0.5, 2.0),
-        (True, 1.0), ("0.9", 1.0), (0.5,), None, "6 dimensions ... 0.2", {"score": 1.0},
+        (True, 1.0), ("0.9", 1.0), (0.5,), None, "6 dimensions ... 0.2", {"score": 7.0},
     ],
     ids=repr,
 )  # fmt: skip
-def test_bad_answers_are_left_out_and_logged(
-    answer: object, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("stage", ["model", "llm"])
+def test_bad_answers_are_left_out_and_reported(
+    stage: str, answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    detector = ArousalDetector(llm=lambda text, context: answer)  # type: ignore[arg-type, return-value]
+    detector = ArousalDetector(**{stage: lambda text, context: answer}, policy=ALWAYS)
     with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
-        assert detector.detect("Production is down.") == RULES.detect("Production is down.")
-    assert "llm" in caplog.text
+        result = detector.detect("Production is down.")
+    assert replace(result, fallback=None) == RULES.detect("Production is down.")
+    assert result.fallback is not None
+    assert result.fallback.startswith(f"{stage}: ")
+    assert stage in caplog.text
+    assert sum(n for name, n in detector.statistics().items() if "fallback" in name) == 1
 
 
 def test_a_failing_stage_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -278,16 +296,19 @@ def test_a_failing_stage_is_left_out_and_logged(caplog: pytest.LogCaptureFixture
         raise RuntimeError("no weights")
 
     with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
-        assert ArousalDetector(model=model).detect("thanks") == RULES.detect("thanks")
+        result = ArousalDetector(model=model).detect("thanks")
+    assert result.fallback == "model: no weights"
+    assert replace(result, fallback=None) == RULES.detect("thanks")
     assert "no weights" in caplog.text
 
 
-def test_an_interrupt_passes() -> None:
-    def llm(text: str, context: str) -> tuple[float, float]:
+@pytest.mark.parametrize("stage", ["model", "llm"])
+def test_an_interrupt_passes(stage: str) -> None:
+    def interrupted(text: str, context: str) -> tuple[float, float]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ArousalDetector(llm=llm).detect("thanks")
+        ArousalDetector(**{stage: interrupted}, policy=ALWAYS).detect("thanks")
 
 
 def test_the_policy_sets_the_floor() -> None:

@@ -49,6 +49,10 @@ WITHOUT_PROTECTION = {
     "surprise_relative_sd_floor": 0.0,
     "surprise_max_salience": 1.0,
     "max_surprise_pin_share": 1.0,
+    "arousal_weighting": "equal",
+    "llm_unsure_low": 0.2,
+    "llm_unsure_confidence": 0.0,
+    "llm_confirms_flashbulbs": False,
 }
 
 
@@ -69,14 +73,14 @@ def test_the_defaults_are_the_published_constants_with_protection() -> None:
 
 
 def test_the_core_has_the_same_fields_and_defaults() -> None:
-    assert _core.Policy().to_dict() == Policy().to_dict()
+    assert _core.Policy().to_dict() == Policy().of_core()
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_field_reaches_the_core(name: str) -> None:
     policy = Policy()
     value = getattr(policy, name)
-    for other in ("asymptotic", not value, 0.45, 0.9, 1, 2, -0.5, 17):
+    for other in ("asymptotic", "equal", not value, 0.45, 0.9, 1, 2, -0.5, 17):
         try:
             changed = dataclasses.replace(policy, **{name: other})
         except (TypeError, ValueError):
@@ -85,7 +89,7 @@ def test_every_field_reaches_the_core(name: str) -> None:
             break
     else:
         pytest.fail(f"nothing else fits {name}")
-    assert _core.Policy(**changed.to_dict()).to_dict() == changed.to_dict()
+    assert _core.Policy(**changed.of_core()).to_dict() == changed.of_core()
     assert changed != policy
 
 
@@ -113,7 +117,7 @@ def test_python_and_the_core_share_their_bounds(name: str) -> None:
             policy = Policy(**{name: value})
         except (TypeError, ValueError):
             continue
-        _core.Policy(**policy.to_dict())
+        _core.Policy(**policy.of_core())
 
 
 @pytest.mark.parametrize("name", [n for n in NUMBERS if FIELDS[n].type == "float"])
@@ -131,6 +135,8 @@ def test_only_what_may_be_unbounded_takes_infinity(name: str) -> None:
     [
         ({"decay_law": "linear"}, "decay_law"),
         ({"decay_law": None}, "decay_law"),
+        ({"arousal_weighting": "odds"}, "arousal_weighting"),
+        ({"llm_unsure_low": 1.1}, "llm_unsure_low"),
         ({"completion_lowers_floor": 1}, "completion_lowers_floor"),
         ({"surprise_min_samples": 30.0}, "surprise_min_samples"),
         ({"surprise_min_samples": 1}, "surprise_min_samples"),

@@ -41,7 +41,7 @@ class Traces:
     """
 
     def __init__(self, policy: Policy) -> None:
-        self.table = _core.TraceTable(_core.Policy(**policy.to_dict()))
+        self.table = _core.TraceTable(_core.Policy(**policy.of_core()))
         self.policy = policy
         self.latest = -np.inf
         """The latest time any call has named."""
@@ -180,7 +180,7 @@ class Traces:
 
     def set_policy(self, policy: Policy, now: float) -> None:
         """Other constants from ``now`` on."""
-        native = _core.Policy(**policy.to_dict())
+        native = _core.Policy(**policy.of_core())
         self.table.materialize_decay(self.at(now))
         self.table.set_policy(native)
         self.policy = policy

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 __all__ = ["Policy"]
 
 DecayLaw = Literal["clamp", "asymptotic"]
+ArousalWeighting = Literal["confidence", "equal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,18 @@ class Policy:
     flashbulb_floor: float = 0.7
     important_threshold: float = 0.5
     important_floor: float = 0.4
+
+    # Arousal
+    arousal_weighting: ArousalWeighting = "confidence"
+    """``confidence``: stages weigh by the odds ``c / (1 - c)`` of their confidence.  ``equal``: all
+    the same (published)."""
+    llm_unsure_low: float = 0.3
+    llm_unsure_high: float = 0.8
+    """An LLM is asked when the score of the cheaper stages lies between. Published: 0.2, 0.8."""
+    llm_unsure_confidence: float = 0.5
+    """It is asked when they are less confident than this. Published: 0."""
+    llm_confirms_flashbulbs: bool = True
+    """It is asked about each would-be flashbulb. Published: False."""
 
     # Access (reinforcement)
     access_boost: float = 0.1
@@ -108,11 +121,12 @@ class Policy:
     """At most ``max(max_surprise_pins, max_surprise_pin_share · rows)`` are pinned by surprise."""
 
     def __post_init__(self) -> None:
-        if self.decay_law not in ("clamp", "asymptotic"):
-            raise ValueError(f"decay_law must be 'clamp' or 'asymptotic', got {self.decay_law!r}")
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name == "decay_law":
+            if (choices := _CHOICES.get(field.name)) is not None:
+                if value not in choices:
+                    expected = " or ".join(map(repr, choices))
+                    raise ValueError(f"{field.name} must be {expected}, got {value!r}")
                 continue
             if field.type == "bool":
                 if not isinstance(value, bool):
@@ -142,6 +156,10 @@ class Policy:
     def published(cls, **changes: Any) -> Policy:
         """The laws in their original form, without the protective bounds."""
         original: dict[str, Any] = {
+            "arousal_weighting": "equal",
+            "llm_unsure_low": 0.2,
+            "llm_unsure_confidence": 0.0,
+            "llm_confirms_flashbulbs": False,
             "strength_interval_seconds": 0.0,
             "reinforce_similarity_margin": math.inf,
             "open_task_salience": 0.0,
@@ -169,10 +187,28 @@ class Policy:
         """All fields by name, as plain values."""
         return asdict(self)
 
+    def of_core(self) -> dict[str, Any]:
+        """The fields that the native core knows too: those that its laws need."""
+        return {name: value for name, value in asdict(self).items() if name not in _NOT_OF_CORE}
+
+
+_NOT_OF_CORE = frozenset(
+    (
+        "arousal_weighting",
+        "llm_unsure_low",
+        "llm_unsure_high",
+        "llm_unsure_confidence",
+        "llm_confirms_flashbulbs",
+    )
+)
 
 # A narrower ramp would be a step, which the slack of a search cannot follow.
 _NARROWEST_RAMP = 1e-6
 
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "decay_law": get_args(DecayLaw),
+    "arousal_weighting": get_args(ArousalWeighting),
+}
 _UNIT = (0.0, 1.0)
 _NON_NEGATIVE = (0.0, math.inf)
 _FINITE = (0.0, 1e12)
@@ -185,6 +221,9 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "flashbulb_floor": _UNIT,
     "important_threshold": _UNIT,
     "important_floor": _UNIT,
+    "llm_unsure_low": _UNIT,
+    "llm_unsure_high": _UNIT,
+    "llm_unsure_confidence": _UNIT,
     "access_boost": _UNIT,
     "access_salience_gain": _FINITE,
     "rif_similarity": _UNIT,

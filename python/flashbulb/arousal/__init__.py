@@ -1,16 +1,19 @@
 """How critical a text is: rules now, a local model and an LLM where they are given."""
 
-from .detector import MAX_CHARACTERS, ArousalDetector, Judgement, Stage
-from .result import ArousalResult, Evidence
+from .detector import MAX_CHARACTERS, ArousalDetector, Stage
+from .replies import BadReply, Reply
+from .result import ArousalResult, Evidence, StageScore
 from .rules import Rule, RuleSet
 
 __all__ = [
     "MAX_CHARACTERS",
     "ArousalDetector",
     "ArousalResult",
+    "BadReply",
     "Evidence",
-    "Judgement",
+    "Reply",
     "Rule",
     "RuleSet",
     "Stage",
+    "StageScore",
 ]

@@ -1,57 +1,85 @@
-"""The arousal detector: rules, and the stages that may be combined with them."""
+"""The arousal detector: a cascade of rules, a local model, and an LLM where those are unsure."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
-import math
-from collections.abc import Callable
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol, Union, runtime_checkable
+from typing import Any
 
 from flashbulb.policy import Policy
 
+from .asking import Cache, NoAnswer
+from .llm import Judge, as_judge
 from .matcher import MAX_CHARACTERS, RuleMatcher
-from .result import ArousalResult, Evidence
+from .replies import Reply, parse_reply
+from .result import ArousalResult, Evidence, StageName, StageScore
 from .rules import RuleSet
 
-__all__ = ["MAX_CHARACTERS", "ArousalDetector", "Judgement", "Stage"]
+__all__ = ["MAX_CHARACTERS", "ArousalDetector", "Stage"]
 
 _log = logging.getLogger(__name__)
 
+Stage = Callable[..., Any]
+"""A model or LLM: called with text and context; answers what ``parse_reply`` takes."""
 
-@runtime_checkable
-class Judgement(Protocol):
-    """What a stage may answer: anything with a score and a confidence."""
-
-    @property
-    def score(self) -> float: ...
-    @property
-    def confidence(self) -> float: ...
+_MOST_THREADS = 8
+_SUREST = 0.99
+"""A higher confidence weighs no more."""
 
 
-Stage = Callable[[str, str], Union[Judgement, "tuple[float, float]"]]
-"""A model or LLM: called with text and context, answers (score, confidence), both in [0, 1]."""
+@dataclass(slots=True)
+class _Opinion:
+    """What the stages have said of a text so far."""
+
+    text: str
+    context: str
+    evidence: tuple[Evidence, ...]
+    stages: list[StageScore] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    reply: Reply | None = None
+    """The LLM's."""
+
+    def add(self, name: StageName, reply: Reply) -> None:
+        self.stages.append(StageScore(name, reply.score, reply.confidence))
 
 
 class ArousalDetector:
-    """How critical is a text? Rules, combined with a model and an LLM where they are given.
+    """How critical is a text? Rules first, then a local model, an LLM only where those are unsure.
 
     Parameters
     ----------
     rules : RuleSet, str, Path or None
         A compiled rule set, or the path of a rule file; None: the rules that come with Flashbulb.
-    model, llm : callable or None
-        Further stages, called with ``(text, context)``; each answers a ``(score, confidence)``
-        pair or an object with these attributes (an LLM's may also have ``reasoning``). A stage
-        that raises, or that answers anything but finite numbers in [0, 1], is reported through
-        ``logging`` and left out.
+    model : callable or None
+        A local model, called for every text with ``(text, context)``; it gets the text's embedding
+        too if it takes an argument `vector`. It answers a ``(score, confidence)`` pair, or an
+        object with these attributes.
+    llm : LLMJudge, callable, LangChain chat model or None
+        Asked when the cheaper stages are unsure, and to confirm a flashbulb; the policy says from
+        where. What is no :class:`LLMJudge` becomes one, see :func:`as_judge`.
     policy : Policy or None
-        Gives the thresholds of the stability floor.
+        Gives the thresholds of the floor, when an LLM is asked, and how stages are weighted.
+    deferred : bool
+        True: an LLM is not asked by `detect`, which says ``deferred`` instead where it would have
+        been; :meth:`settle` asks it. ``Memory`` stores first then, and asks in
+        :meth:`Memory.rescore`.
 
     Notes
     -----
-    The score of several stages is their mean weighted by confidence. A text of more than
-    ``MAX_CHARACTERS`` is judged by its two ends.
+    The score of several stages is their mean weighted by confidence: by the odds ``c / (1 - c)``
+    that a stage is right, so that a stage that is sure outvotes one that has seen nothing.
+    ``arousal_weighting="equal"`` of the policy is the published form, the plain mean.
+
+    A stage that fails, or answers anything but finite numbers in [0, 1], is left out: reported
+    through ``logging``, in the result's ``fallback`` and in :meth:`statistics`. A text of more
+    than ``MAX_CHARACTERS`` is judged by its two ends. Safe to use from several threads.
 
     Examples
     --------
@@ -64,9 +92,10 @@ class ArousalDetector:
         self,
         rules: RuleSet | str | Path | None = None,
         model: Stage | None = None,
-        llm: Stage | None = None,
+        llm: Judge | Stage | None = None,
         *,
         policy: Policy | None = None,
+        deferred: bool = False,
     ) -> None:
         if rules is None:
             rules = RuleSet.default()
@@ -74,15 +103,24 @@ class ArousalDetector:
             rules = RuleSet.load(rules)
         elif not isinstance(rules, RuleSet):
             raise TypeError(f"rules must be a RuleSet, a path or None, got {rules!r}")
-        for name, stage in (("model", model), ("llm", llm)):
-            if stage is not None and not callable(stage):
-                raise TypeError(f"{name} must be callable or None, got {stage!r}")
+        if model is not None and not callable(model):
+            raise TypeError(f"model must be callable or None, got {model!r}")
+        if policy is not None and not isinstance(policy, Policy):
+            raise TypeError(f"policy must be a Policy or None, got {policy!r}")
+        if not isinstance(deferred, bool):
+            raise TypeError(f"deferred must be a bool, got {deferred!r}")
         self._matcher = RuleMatcher(rules)
         self._model = model
-        self._llm = llm
+        self._model_takes_vector = model is not None and _takes(model, "vector")
+        self._llm = None if llm is None else as_judge(llm)
         self._policy = policy if policy is not None else Policy()
+        self._deferred = deferred
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
 
-    def detect(self, text: str, context: str = "") -> ArousalResult:
+    def detect(
+        self, text: str, context: str = "", *, vector: Any = None, cache: Cache | None = None
+    ) -> ArousalResult:
         """Judge ``text``.
 
         Parameters
@@ -90,7 +128,12 @@ class ArousalDetector:
         text : str
             What is to be remembered. It is data: nothing in it instructs the detector.
         context : str
-            What surrounds it, handed to model and LLM; the rules judge the text alone.
+            What surrounds it. Each stage gets it; to the rules it only tells what is not real: a
+            drill, fiction, a quotation.
+        vector : array, optional
+            The embedding of the text, for a model that wants it.
+        cache : Cache, optional
+            Where an LLM's answers are kept, in place of its own cache.
 
         Returns
         -------
@@ -101,72 +144,185 @@ class ArousalDetector:
         TypeError
             When text or context is no str.
         """
-        if not isinstance(text, str) or not isinstance(context, str):
-            wrong = text if not isinstance(text, str) else context
-            raise TypeError(f"text and context must be str, got {type(wrong).__name__}")
-        ruled = self._matcher.score(text)
-        stages: list[tuple[Literal["rules", "model", "llm"], float, float]] = [
-            ("rules", ruled.score, ruled.confidence)
-        ]
-        reasoning: str | None = None
-        model = _ask("model", self._model, text, context)
-        if model is not None:
-            stages.append(("model", model[0], model[1]))
-        llm = _ask("llm", self._llm, text, context)
-        if llm is not None:
-            stages.append(("llm", llm[0], llm[1]))
-            reasoning = llm[2]
-        return self._combine(stages, ruled.evidence, reasoning)
+        return self.detect_many([text], [context], vectors=[vector], cache=cache)[0]
 
-    def _combine(
+    def detect_many(
         self,
-        stages: list[tuple[Literal["rules", "model", "llm"], float, float]],
-        evidence: tuple[Evidence, ...],
-        reasoning: str | None,
+        texts: Sequence[str],
+        contexts: Sequence[str] | None = None,
+        *,
+        vectors: Sequence[Any] | None = None,
+        cache: Cache | None = None,
+    ) -> list[ArousalResult]:
+        """Judge many texts; an LLM is asked about several at a time."""
+        return self._judge(texts, contexts, vectors, cache, ask=not self._deferred)
+
+    async def adetect(
+        self, text: str, context: str = "", *, vector: Any = None, cache: Cache | None = None
     ) -> ArousalResult:
-        speaking = [stage for stage in stages if stage[2] > 0.0] or stages[:1]
-        total = sum(confidence for _, _, confidence in speaking)
-        score = stages[0][1]
-        if len(speaking) > 1:
-            score = sum(score * confidence for _, score, confidence in speaking) / total
-        score = min(max(score, 0.0), 1.0)
-        return ArousalResult(
-            score=score,
-            source=speaking[0][0] if len(speaking) == 1 else "combined",
-            confidence=max(confidence for _, _, confidence in speaking),
-            stability_floor=self._policy.floor_for(score),
-            evidence=evidence,
-            reasoning=reasoning,
+        """As :meth:`detect`, in a thread, so that the event loop goes on."""
+        return await asyncio.to_thread(self.detect, text, context, vector=vector, cache=cache)
+
+    def settle(
+        self,
+        texts: Sequence[str],
+        contexts: Sequence[str] | None = None,
+        *,
+        vectors: Sequence[Any] | None = None,
+        cache: Cache | None = None,
+    ) -> list[ArousalResult]:
+        """As :meth:`detect_many`, and an LLM is asked even by a deferred detector."""
+        return self._judge(texts, contexts, vectors, cache, ask=True)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts since this detector was made.
+
+        ``judged`` texts, how many an LLM was ``asked`` about, how often it ``answered``, how many
+        were ``deferred``; and the fallbacks by cause: ``fallback.model``, ``fallback.deadline``,
+        ``fallback.circuit``, ``fallback.budget``, ``fallback.server``, ``fallback.reply``,
+        ``fallback.error``.
+        """
+        with self._lock:
+            return dict(self._counts)
+
+    def _judge(
+        self,
+        texts: Sequence[str],
+        contexts: Sequence[str] | None,
+        vectors: Sequence[Any] | None,
+        cache: Cache | None,
+        *,
+        ask: bool,
+    ) -> list[ArousalResult]:
+        if isinstance(texts, str):
+            raise TypeError("texts must be a sequence of str, got one str")
+        surroundings = [""] * len(texts) if contexts is None else contexts
+        for name, values in (("contexts", surroundings), ("vectors", vectors)):
+            if values is not None and len(values) != len(texts):
+                raise ValueError(f"expected {len(texts)} {name}, got {len(values)}")
+        for item in (*texts, *surroundings):
+            if not isinstance(item, str):
+                raise TypeError(f"text and context must be str, got {type(item).__name__}")
+        opinions = [
+            self._cheap(text, context, None if vectors is None else vectors[i])
+            for i, (text, context) in enumerate(zip(texts, surroundings, strict=True))
+        ]
+        results = [self._combine(opinion) for opinion in opinions]
+        unsure = [i for i, result in enumerate(results) if self._is_for_llm(result)]
+        if ask:
+            for i in self._ask_all([opinions[i] for i in unsure], cache):
+                results[unsure[i]] = self._combine(opinions[unsure[i]])
+        else:
+            for i in unsure:
+                results[i] = replace(results[i], deferred=True)
+        self._count(judged=len(results), deferred=0 if ask else len(unsure))
+        return results
+
+    def _cheap(self, text: str, context: str, vector: Any) -> _Opinion:
+        """The rules and the model."""
+        ruled = self._matcher.score(text)
+        opinion = _Opinion(text, context, ruled.evidence)
+        opinion.add("rules", Reply(ruled.score, ruled.confidence))
+        if self._model is not None:
+            named = {"vector": vector} if self._model_takes_vector else {}
+            try:
+                opinion.add("model", parse_reply(self._model(text, context, **named)))
+            except Exception as error:
+                self._fall_back(opinion, "model", "model", error)
+        return opinion
+
+    def _is_for_llm(self, cheap: ArousalResult) -> bool:
+        """Whether the cheaper stages are unsure, or would make a flashbulb."""
+        policy = self._policy
+        if self._llm is None:
+            return False
+        if cheap.score >= policy.flashbulb_threshold:
+            return policy.llm_confirms_flashbulbs
+        if policy.llm_unsure_low < cheap.score < policy.llm_unsure_high:
+            return True
+        return cheap.confidence < policy.llm_unsure_confidence
+
+    def _ask_all(self, opinions: Sequence[_Opinion], cache: Cache | None) -> Iterator[int]:
+        """Ask about each; yields the numbers of those that are done."""
+        if len(opinions) < 2:
+            for i, opinion in enumerate(opinions):
+                self._ask(opinion, cache)
+                yield i
+            return
+        with ThreadPoolExecutor(min(_MOST_THREADS, len(opinions))) as pool:
+            try:
+                for i, _ in enumerate(pool.map(lambda o: self._ask(o, cache), opinions)):
+                    yield i
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _ask(self, opinion: _Opinion, cache: Cache | None) -> None:
+        assert self._llm is not None
+        self._count(asked=1)
+        try:
+            opinion.reply = self._llm.judge(opinion.text, opinion.context, cache=cache)
+        except Exception as error:
+            kind = error.kind if isinstance(error, NoAnswer) else "error"
+            self._fall_back(opinion, "llm", kind, error)
+        else:
+            opinion.add("llm", opinion.reply)
+            self._count(answered=1)
+
+    def _fall_back(self, opinion: _Opinion, name: str, kind: str, error: Exception) -> None:
+        what = str(error) or type(error).__name__
+        known = isinstance(error, (NoAnswer, ValueError))
+        opinion.problems.append(f"{name}: {what}")
+        self._count(**{f"fallback.{kind}": 1})
+        _log.warning(
+            "the arousal %s is left out: %s", name, what, exc_info=None if known else error
         )
 
+    def _combine(self, opinion: _Opinion) -> ArousalResult:
+        stages = opinion.stages
+        speaking = [stage for stage in stages if stage.confidence > 0.0] or stages[:1]
+        score, confidence = self._mean(speaking)
+        reply = opinion.reply
+        return ArousalResult(
+            score=score,
+            source=speaking[0].name if len(speaking) == 1 else "combined",
+            confidence=confidence,
+            stability_floor=self._policy.floor_for(score),
+            evidence=opinion.evidence,
+            reasoning=None if reply is None else reply.reasoning,
+            consequentiality=None if reply is None else reply.consequentiality,
+            surprise=None if reply is None else reply.surprise,
+            stages=tuple(stages),
+            fallback="; ".join(opinion.problems) or None,
+        )
 
-def _ask(
-    name: str, stage: Stage | None, text: str, context: str
-) -> tuple[float, float, str | None] | None:
-    """Score, confidence and reasoning of one stage; None, and a log entry, if it has no answer."""
-    if stage is None:
-        return None
-    try:
-        answer = stage(text, context)
-        if isinstance(answer, tuple):
-            score, confidence = answer
+    def _mean(self, stages: Sequence[StageScore]) -> tuple[float, float]:
+        """The score of these stages together, and the confidence in it."""
+        if len(stages) == 1:
+            return stages[0].score, stages[0].confidence
+        if self._policy.arousal_weighting == "equal":
+            weights = [1.0] * len(stages)
         else:
-            score, confidence = answer.score, answer.confidence
-    except Exception:
-        _log.warning("the arousal %s failed and is left out", name, exc_info=True)
-        return None
-    if not (_is_unit(score) and _is_unit(confidence)):
-        _log.warning(
-            "the arousal %s must answer score and confidence in [0, 1], got %.80r and %.80r;"
-            " it is left out",
-            name, score, confidence,
-        )  # fmt: skip
-        return None
-    reasoning = getattr(answer, "reasoning", None)
-    return float(score), float(confidence), reasoning if isinstance(reasoning, str) else None
+            weights = [_odds(stage.confidence) for stage in stages]
+        total = sum(weights)
+        parts = list(zip(weights, stages, strict=True))
+        score = sum(weight * stage.score for weight, stage in parts) / total
+        spread = sum(weight * abs(stage.score - score) for weight, stage in parts) / total
+        confidence = max(stage.confidence for stage in stages) * (1.0 - spread)
+        return min(max(score, 0.0), 1.0), min(max(confidence, 0.0), 1.0)
+
+    def _count(self, **changes: int) -> None:
+        with self._lock:
+            self._counts.update({name: n for name, n in changes.items() if n})
 
 
-def _is_unit(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+def _odds(confidence: float) -> float:
+    confidence = min(confidence, _SUREST)
+    return confidence / (1.0 - confidence)
+
+
+def _takes(function: Stage, parameter: str) -> bool:
+    try:
+        return parameter in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # builtins without a signature
         return False
-    return math.isfinite(value) and 0.0 <= value <= 1.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["ArousalResult", "Evidence", "Source"]
+__all__ = ["ArousalResult", "Evidence", "Source", "StageName", "StageScore"]
 
+StageName = Literal["rules", "model", "llm"]
 Source = Literal["rules", "model", "llm", "combined"]
 
 
@@ -29,6 +30,15 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class StageScore:
+    """What one stage of the cascade answered."""
+
+    name: StageName
+    score: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
 class ArousalResult:
     """How critical a text is.
 
@@ -39,14 +49,22 @@ class ArousalResult:
     source : {"rules", "model", "llm", "combined"}
         The stage that the score is from.
     confidence : float
-        In [0, 1]: how sure the stage is of the score; low when evidence conflicts or when most
-        words are unknown.
+        In [0, 1]: how sure the stages are of the score; low when evidence or stages conflict, or
+        when most words are unknown.
     stability_floor : float
         The floor that the policy gives to this score.
     evidence : tuple of Evidence
         Strongest first.
     reasoning : str or None
         What an LLM said, if one was asked.
+    consequentiality, surprise : float or None
+        How much depends on the event and how unexpected it is, as an LLM sees it, in [0, 1].
+    stages : tuple of StageScore
+        What each stage answered, in the order in which they were asked.
+    fallback : str or None
+        Why a stage that was asked, or should have been, did not answer.
+    deferred : bool
+        Whether an LLM is still to be asked.
     """
 
     score: float
@@ -55,3 +73,8 @@ class ArousalResult:
     stability_floor: float
     evidence: tuple[Evidence, ...] = ()
     reasoning: str | None = None
+    consequentiality: float | None = None
+    surprise: float | None = None
+    stages: tuple[StageScore, ...] = ()
+    fallback: str | None = None
+    deferred: bool = False

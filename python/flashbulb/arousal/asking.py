@@ -1,0 +1,220 @@
+"""What keeps asking an LLM from doing harm: a deadline, a circuit, a budget, a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+__all__ = [
+    "Budget",
+    "Cache",
+    "Circuit",
+    "MemoryCache",
+    "NoAnswer",
+    "TimeLimit",
+    "cache_key",
+    "within",
+]
+
+T = TypeVar("T")
+
+Clock = Callable[[], float]
+"""Seconds that only grow."""
+
+
+class NoAnswer(Exception):
+    """A stage was not asked, or gave no answer; says why, in words for a user.
+
+    `kind` is one word for statistics: "deadline", "circuit", "budget", "server", "reply" or
+    "error".
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+class TimeLimit:
+    """One deadline for all that a question needs, repeats included."""
+
+    def __init__(self, seconds: float, clock: Clock = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def left(self) -> float:
+        """Seconds until the deadline.
+
+        Raises
+        ------
+        NoAnswer
+            When there are none.
+        """
+        left = self._end - self._clock()
+        if left <= 0.0:
+            raise self.passed()
+        return left
+
+    def passed(self) -> NoAnswer:
+        return NoAnswer("deadline", f"no answer within {self.seconds:g} s")
+
+
+def within(limit: TimeLimit, function: Callable[[], T]) -> T:
+    """What `function` returns or raises; NoAnswer when it has not by the deadline.
+
+    It runs in a thread of its own, which is left behind if it hangs and does not keep the program
+    from ending. Ctrl-C ends the wait at once.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="flashbulb-llm", daemon=True).start()
+    if not done.wait(limit.left()):
+        raise limit.passed()
+    if errors:
+        raise errors.pop()
+    return results.pop()
+
+
+class Circuit:
+    """Stops asking what keeps failing.
+
+    After so many failures in a row it is open: nothing is asked for a while. Then one question
+    goes through; its success closes the circuit, its failure opens it for twice as long.
+    """
+
+    LONGEST = 3600.0
+
+    def __init__(
+        self, failures: int = 5, seconds: float = 30.0, clock: Clock = time.monotonic
+    ) -> None:
+        self._allowed = failures
+        self._seconds = self._pause = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._closed_until: float | None = None
+        self._trying = False
+
+    def enter(self) -> None:
+        """Ask to be let through; then `succeeded` or `failed` must follow.
+
+        Raises
+        ------
+        NoAnswer
+            When the circuit is open.
+        """
+        with self._lock:
+            if self._closed_until is None:
+                return
+            left = self._closed_until - self._clock()
+            if left > 0.0 or self._trying:
+                raise NoAnswer(
+                    "circuit",
+                    f"not asked after {self._failures} failures in a row; "
+                    f"tried again in {max(left, 0.0):.0f} s",
+                )
+            self._trying = True
+
+    def succeeded(self) -> None:
+        with self._lock:
+            self._failures = 0
+            self._pause = self._seconds
+            self._closed_until = None
+            self._trying = False
+
+    def failed(self) -> None:
+        with self._lock:
+            self._failures += 1
+            if self._trying:
+                self._pause = min(2.0 * self._pause, self.LONGEST)
+            if self._trying or self._failures == self._allowed:
+                self._closed_until = self._clock() + self._pause
+            self._trying = False
+
+    def left(self) -> None:
+        """Neither: the question was given up, by Ctrl-C or because there is no budget."""
+        with self._lock:
+            self._trying = False
+
+
+class Budget:
+    """At most so many requests in any hour; None: as many as there are."""
+
+    HOUR = 3600.0
+
+    def __init__(self, per_hour: int | None, clock: Clock = time.monotonic) -> None:
+        self._per_hour = per_hour
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._spent: deque[float] = deque()
+
+    def spend(self) -> None:
+        """Take one request from the budget.
+
+        Raises
+        ------
+        NoAnswer
+            When none is left.
+        """
+        if self._per_hour is None:
+            return
+        with self._lock:
+            now = self._clock()
+            while self._spent and now - self._spent[0] >= self.HOUR:
+                self._spent.popleft()
+            if len(self._spent) >= self._per_hour:
+                raise NoAnswer("budget", f"the budget of {self._per_hour} an hour is spent")
+            self._spent.append(now)
+
+
+class Cache(Protocol):
+    """Answers by key. Whatever it raises counts as not found."""
+
+    def get(self, key: str) -> str | None: ...
+    def put(self, key: str, value: str) -> None: ...
+
+
+class MemoryCache:
+    """The answers that were used last, in RAM."""
+
+    def __init__(self, capacity: int = 4096) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[str, str] = OrderedDict()
+
+    def get(self, key: str) -> str | None:
+        with self._lock:
+            value = self._answers.get(key)
+            if value is not None:
+                self._answers.move_to_end(key)
+            return value
+
+    def put(self, key: str, value: str) -> None:
+        with self._lock:
+            self._answers[key] = value
+            self._answers.move_to_end(key)
+            if len(self._answers) > self._capacity:
+                self._answers.popitem(last=False)
+
+
+def cache_key(*parts: str) -> str:
+    """A key for these parts; no other parts have it."""
+    digest = hashlib.blake2b(digest_size=24)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
