@@ -27,6 +27,7 @@ from flashbulb.policy import Policy
 
 if TYPE_CHECKING:
     from flashbulb._threads import get_threads, set_threads
+    from flashbulb._why_not import WhyNot
     from flashbulb.arousal import ArousalDetector, ArousalResult
     from flashbulb.engine import Engine
     from flashbulb.memory import Memory
@@ -55,6 +56,7 @@ __all__ = [
     "StoreUnavailable",
     "Surprise",
     "SurpriseDetector",
+    "WhyNot",
     "__version__",
     "get_threads",
     "set_threads",
@@ -71,6 +73,7 @@ _LAZY = {
     "Record": "flashbulb.records",
     "Surprise": "flashbulb.surprise",
     "SurpriseDetector": "flashbulb.surprise",
+    "WhyNot": "flashbulb._why_not",
     "get_threads": "flashbulb._threads",
     "set_threads": "flashbulb._threads",
 }

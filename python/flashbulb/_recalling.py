@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbulb import _reading
+from flashbulb._check import (
+    check_bool,
+    check_count,
+    check_filter,
+    check_limit,
+    check_status,
+    check_tags,
+    check_text,
+)
 from flashbulb._store import Space, Store
+from flashbulb._time import Time, to_seconds
 from flashbulb.engine import SearchResult
 from flashbulb.records import Hit, Weights
 
-__all__ = ["Question", "answer"]
+__all__ = ["Question", "Ranking", "answer", "hits_at", "ranking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,37 @@ class Question:
     neutral: bool
     now: float
 
+    @classmethod
+    def of(
+        cls,
+        query: str,
+        k: int,
+        *,
+        tags: Iterable[str] | None,
+        filter: Mapping[str, Any] | None,
+        status: str | None,
+        since: Time | None,
+        until: Time | None,
+        min_score: float | None,
+        reinforce: bool,
+        neutral: bool,
+        now: float,
+    ) -> Question:
+        """Check them."""
+        return cls(
+            text=check_text(query, "query"),
+            k=check_count(k, "k"),
+            tags=None if tags is None else check_tags(tags),
+            metadata=check_filter(filter),
+            status=check_status(status),
+            since=None if since is None else to_seconds(since, "since"),
+            until=None if until is None else to_seconds(until, "until"),
+            min_score=check_limit(min_score, "min_score"),
+            reinforce=check_bool(reinforce, "reinforce"),
+            neutral=neutral,
+            now=now,
+        )
+
 
 def answer(
     store: Store, space: Space, question: Question, vector: NDArray[np.float32]
@@ -40,8 +82,39 @@ def answer(
     k = min(question.k, len(space.engine))
     if k == 0:
         return []
+    runners_up = store.policy.rif_runners_up if question.reinforce else 0
+    ranked = ranking(store, space, question, vector, k + runners_up)
+    found = ranked.result
+    returned = np.arange(len(found.ids)) < k
+    if question.min_score is not None:
+        returned &= found.scores >= question.min_score
+    hits = hits_at(store, space, question, ranked, np.flatnonzero(returned))
+    if question.reinforce and hits:
+        _reinforce(store, space, question, found, returned)
+    return hits
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What a search found, and what its scores were made with."""
+
+    result: SearchResult
+    words: dict[int, float]
+    """The lexical score of the memories that share words with the question."""
+    weights: Weights
+
+
+def ranking(
+    store: Store,
+    space: Space,
+    question: Question,
+    vector: NDArray[np.float32],
+    k: int,
+    *,
+    exact: bool | None = None,
+) -> Ranking:
+    """The k best memories that pass the filters; `exact` as for ``Engine.search``."""
     policy = store.policy
-    words = _shared_words(store, space, question.text)
     weights = Weights(
         lexical=policy.lexical_weight,
         vividness=0.0 if question.neutral else policy.vividness_weight,
@@ -49,15 +122,9 @@ def answer(
         recency_days=policy.recency_days,
         open_task_salience=policy.open_task_salience,
     )
-    runners_up = policy.rif_runners_up if question.reinforce else 0
-    found = _search(store, space, question, vector, k + runners_up, words, weights)
-    returned = np.arange(len(found.ids)) < k
-    if question.min_score is not None:
-        returned &= found.scores >= question.min_score
-    hits = _hits(store, space, question, found, np.flatnonzero(returned), words, weights)
-    if question.reinforce and hits:
-        _reinforce(store, space, question, found, returned)
-    return hits
+    words = _shared_words(store, space, question.text)
+    found = _search(store, space, question, vector, k, words, weights, exact)
+    return Ranking(found, words, weights)
 
 
 def _shared_words(store: Store, space: Space, text: str) -> dict[int, float]:
@@ -76,6 +143,7 @@ def _search(
     k: int,
     words: dict[int, float],
     weights: Weights,
+    exact: bool | None,
 ) -> SearchResult:
     since, until = question.since, question.until
     allowed = also = None
@@ -99,18 +167,15 @@ def _search(
         similarity_weight=1.0 - weights.lexical,
         addends=(ids, weights.lexical * lexical),
         vividness_weight=weights.vividness,
+        exact=exact,
     )
 
 
-def _hits(
-    store: Store,
-    space: Space,
-    question: Question,
-    found: SearchResult,
-    chosen: NDArray[np.int64],
-    words: dict[int, float],
-    weights: Weights,
+def hits_at(
+    store: Store, space: Space, question: Question, ranked: Ranking, chosen: NDArray[np.int64]
 ) -> list[Hit]:
+    """The hits at these places of a ranking."""
+    found = ranked.result
     ids = found.ids[chosen].tolist()
     return [
         Hit(
@@ -119,11 +184,11 @@ def _hits(
             score=float(found.scores[i]),
             similarity=float(found.similarities[i]),
             cosine=float(found.cosines[i]),
-            lexical=words.get(record.id, 0.0),
+            lexical=ranked.words.get(record.id, 0.0),
             vividness_bonus=float(found.vividness_bonus[i]),
             recency_bonus=float(found.recency_bonus[i]),
             record=record,
-            _weights=weights,
+            _weights=ranked.weights,
             _now=question.now,
         )
         for i, record in zip(

@@ -18,7 +18,6 @@ from flashbulb import _reading, transfer
 from flashbulb._check import (
     check_bool,
     check_count,
-    check_filter,
     check_id,
     check_limit,
     check_status,
@@ -29,6 +28,7 @@ from flashbulb._draft import Draft
 from flashbulb._recalling import Question, answer
 from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
+from flashbulb._why_not import WhyNot, not_found, why_not
 from flashbulb._writing import Detector, judge, store_drafts
 from flashbulb.arousal import ArousalDetector
 from flashbulb.embedding import resolve_embedder
@@ -343,16 +343,16 @@ class Memory:
         reinforce : bool
             False: look only, change nothing.
         """
-        question = Question(
-            text=check_text(query, "query"),
-            k=check_count(k, "k"),
-            tags=None if tags is None else check_tags(tags),
-            metadata=check_filter(filter),
-            status=check_status(status),
-            since=None if since is None else to_seconds(since, "since"),
-            until=None if until is None else to_seconds(until, "until"),
-            min_score=check_limit(min_score, "min_score"),
-            reinforce=check_bool(reinforce, "reinforce"),
+        question = Question.of(
+            query,
+            k,
+            tags=tags,
+            filter=filter,
+            status=status,
+            since=since,
+            until=until,
+            min_score=min_score,
+            reinforce=reinforce,
             neutral=self._neutral,
             now=self._now(now),
         )
@@ -361,6 +361,50 @@ class Memory:
         vector = self._embedder.embed_queries([question.text])[0]
         with self._open() as space:
             return answer(self._store, space, question, vector)
+
+    def why_not(
+        self,
+        query: str,
+        id: int,
+        k: int = 10,
+        *,
+        tags: Iterable[str] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        status: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        min_score: float | None = None,
+        now: Time | None = None,
+    ) -> WhyNot:
+        """Why a memory is not among the `k` hits of a recall with these arguments.
+
+        Tells its place among all that pass the filters and its terms beside those of the hit at
+        place `k`, or which filters it does not pass. All memories are looked at, even in an
+        approximate store. Changes nothing.
+
+        Raises
+        ------
+        MemoryNotFound
+            If no memory of this namespace has the id; the message says whether it was forgotten.
+        """
+        question = Question.of(
+            query,
+            k,
+            tags=tags,
+            filter=filter,
+            status=status,
+            since=since,
+            until=until,
+            min_score=min_score,
+            reinforce=False,
+            neutral=self._neutral,
+            now=self._now(now),
+        )
+        with self._open() as space:
+            self._known(space, id)
+        vector = self._embedder.embed_queries([question.text])[0]
+        with self._open() as space:
+            return why_not(self._store, space, question, vector, self._known(space, id))
 
     def get(self, id: int, *, now: Time | None = None) -> Record:
         """A memory as it stands now; MemoryNotFound if this namespace has none with this id."""
@@ -487,7 +531,7 @@ class Memory:
     def _known(self, space: Space, id: int) -> int:
         checked = check_id(id)
         if checked not in space.engine:
-            raise MemoryNotFound(f"no memory {checked} in namespace {self._name!r}")
+            raise not_found(self._store, space, checked)
         return checked
 
     def _record(self, space: Space, id: int, now: float) -> Record:

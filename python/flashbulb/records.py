@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-__all__ = ["Hit", "Occurrence", "Record", "Stats", "Status"]
+__all__ = ["Hit", "Occurrence", "Record", "Stats", "Status", "Weights", "rounded_terms"]
 
 Status = Literal["none", "open", "completed"]
 
@@ -101,7 +101,7 @@ class Hit:
     def explain(self) -> str:
         """The score term by term; the printed terms add up to the printed score."""
         weights, record = self._weights, self.record
-        similarity, vividness, recency = _rounded(
+        similarity, vividness, recency = rounded_terms(
             self.score, (self.similarity, self.vividness_bonus, self.recency_bonus)
         )
         if weights.lexical:
@@ -139,7 +139,7 @@ def _ramp(bonus: float, full: float) -> str:
     return f"·ramp {bonus / full:.4f}" if full > 0 and abs(bonus - full) > 1e-9 else ""
 
 
-def _rounded(total: float, terms: tuple[float, ...]) -> list[float]:
+def rounded_terms(total: float, terms: tuple[float, ...]) -> list[float]:
     """The terms rounded to 4 places so that they add up to the rounded total.
 
     What rounding leaves over, less than two units of the last place, goes to the largest term.
