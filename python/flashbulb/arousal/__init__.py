@@ -1,6 +1,7 @@
 """How critical a text is: rules now, a local model and an LLM where they are given."""
 
 from .detector import MAX_CHARACTERS, ArousalDetector, Stage
+from .llm import Judge, LLMJudge, as_judge, from_callable, from_langchain
 from .replies import BadReply, Reply
 from .result import ArousalResult, Evidence, StageScore
 from .rules import Rule, RuleSet
@@ -11,9 +12,14 @@ __all__ = [
     "ArousalResult",
     "BadReply",
     "Evidence",
+    "Judge",
+    "LLMJudge",
     "Reply",
     "Rule",
     "RuleSet",
     "Stage",
     "StageScore",
+    "as_judge",
+    "from_callable",
+    "from_langchain",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import OrderedDict, deque
@@ -16,7 +15,6 @@ __all__ = [
     "MemoryCache",
     "NoAnswer",
     "TimeLimit",
-    "cache_key",
     "within",
 ]
 
@@ -29,8 +27,8 @@ Clock = Callable[[], float]
 class NoAnswer(Exception):
     """A stage was not asked, or gave no answer; says why, in words for a user.
 
-    `kind` is one word for statistics: "deadline", "circuit", "budget", "server", "reply" or
-    "error".
+    `kind` is one word for statistics: "deadline", "circuit", "budget", "server", "reply",
+    "steering" or "error".
     """
 
     def __init__(self, kind: str, reason: str) -> None:
@@ -182,10 +180,10 @@ class Budget:
 
 
 class Cache(Protocol):
-    """Answers by key. Whatever it raises counts as not found."""
+    """Answers by text and question. Whatever it raises counts as not found."""
 
-    def get(self, key: str) -> str | None: ...
-    def put(self, key: str, value: str) -> None: ...
+    def get(self, text: str, question: str) -> str | None: ...
+    def put(self, text: str, question: str, answer: str) -> None: ...
 
 
 class MemoryCache:
@@ -194,27 +192,18 @@ class MemoryCache:
     def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._answers: OrderedDict[str, str] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def get(self, key: str) -> str | None:
+    def get(self, text: str, question: str) -> str | None:
         with self._lock:
-            value = self._answers.get(key)
-            if value is not None:
-                self._answers.move_to_end(key)
-            return value
+            answer = self._answers.get((text, question))
+            if answer is not None:
+                self._answers.move_to_end((text, question))
+            return answer
 
-    def put(self, key: str, value: str) -> None:
+    def put(self, text: str, question: str, answer: str) -> None:
         with self._lock:
-            self._answers[key] = value
-            self._answers.move_to_end(key)
+            self._answers[text, question] = answer
+            self._answers.move_to_end((text, question))
             if len(self._answers) > self._capacity:
                 self._answers.popitem(last=False)
-
-
-def cache_key(*parts: str) -> str:
-    """A key for these parts; no other parts have it."""
-    digest = hashlib.blake2b(digest_size=24)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()

@@ -7,7 +7,7 @@ import inspect
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from .matcher import MAX_CHARACTERS, RuleMatcher
 from .replies import Reply, parse_reply
 from .result import ArousalResult, Evidence, StageName, StageScore
 from .rules import RuleSet
+from .steering import Steering
 
 __all__ = ["MAX_CHARACTERS", "ArousalDetector", "Stage"]
 
@@ -39,6 +40,8 @@ class _Opinion:
     """What the stages have said of a text so far."""
 
     text: str
+    shown: str
+    """The text without what speaks to its judge."""
     context: str
     evidence: tuple[Evidence, ...]
     stages: list[StageScore] = field(default_factory=list)
@@ -78,7 +81,8 @@ class ArousalDetector:
     ``arousal_weighting="equal"`` of the policy is the published form, the plain mean.
 
     A stage that fails, or answers anything but finite numbers in [0, 1], is left out: reported
-    through ``logging``, in the result's ``fallback`` and in :meth:`statistics`. A text of more
+    through ``logging``, in the result's ``fallback`` and in :meth:`statistics`. What of a text or
+    context tells its judge what to answer is not shown to model and LLM. A text of more
     than ``MAX_CHARACTERS`` is judged by its two ends. Safe to use from several threads.
 
     Examples
@@ -110,6 +114,7 @@ class ArousalDetector:
         if not isinstance(deferred, bool):
             raise TypeError(f"deferred must be a bool, got {deferred!r}")
         self._matcher = RuleMatcher(rules)
+        self._steering = Steering(rules)
         self._model = model
         self._model_takes_vector = model is not None and _takes(model, "vector")
         self._llm = None if llm is None else as_judge(llm)
@@ -180,7 +185,7 @@ class ArousalDetector:
         ``judged`` texts, how many an LLM was ``asked`` about, how often it ``answered``, how many
         were ``deferred``; and the fallbacks by cause: ``fallback.model``, ``fallback.deadline``,
         ``fallback.circuit``, ``fallback.budget``, ``fallback.server``, ``fallback.reply``,
-        ``fallback.error``.
+        ``fallback.steering``, ``fallback.error``.
         """
         with self._lock:
             return dict(self._counts)
@@ -210,8 +215,9 @@ class ArousalDetector:
         results = [self._combine(opinion) for opinion in opinions]
         unsure = [i for i, result in enumerate(results) if self._is_for_llm(result)]
         if ask:
-            for i in self._ask_all([opinions[i] for i in unsure], cache):
-                results[unsure[i]] = self._combine(opinions[unsure[i]])
+            self._ask_all([opinions[i] for i in unsure], cache)
+            for i in unsure:
+                results[i] = self._combine(opinions[i])
         else:
             for i in unsure:
                 results[i] = replace(results[i], deferred=True)
@@ -221,12 +227,19 @@ class ArousalDetector:
     def _cheap(self, text: str, context: str, vector: Any) -> _Opinion:
         """The rules and the model."""
         ruled = self._matcher.score(text)
-        opinion = _Opinion(text, context, ruled.evidence)
+        opinion = _Opinion(text, text, context, ruled.evidence)
         opinion.add("rules", Reply(ruled.score, ruled.confidence))
-        if self._model is not None:
-            named = {"vector": vector} if self._model_takes_vector else {}
+        if self._model is not None or self._llm is not None:
+            opinion.shown = self._steering.without(text)
+            opinion.context = self._steering.without(context)
+        if self._model is not None and (opinion.shown or not text):
+            named = {}
+            if self._model_takes_vector:
+                # The embedding is that of the whole text.
+                named["vector"] = vector if opinion.shown == text else None
             try:
-                opinion.add("model", parse_reply(self._model(text, context, **named)))
+                reply = parse_reply(self._model(opinion.shown, opinion.context, **named))
+                opinion.add("model", reply)
             except Exception as error:
                 self._fall_back(opinion, "model", "model", error)
         return opinion
@@ -242,26 +255,27 @@ class ArousalDetector:
             return True
         return cheap.confidence < policy.llm_unsure_confidence
 
-    def _ask_all(self, opinions: Sequence[_Opinion], cache: Cache | None) -> Iterator[int]:
-        """Ask about each; yields the numbers of those that are done."""
+    def _ask_all(self, opinions: Sequence[_Opinion], cache: Cache | None) -> None:
         if len(opinions) < 2:
-            for i, opinion in enumerate(opinions):
+            for opinion in opinions:
                 self._ask(opinion, cache)
-                yield i
             return
-        with ThreadPoolExecutor(min(_MOST_THREADS, len(opinions))) as pool:
-            try:
-                for i, _ in enumerate(pool.map(lambda o: self._ask(o, cache), opinions)):
-                    yield i
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        pool = ThreadPoolExecutor(min(_MOST_THREADS, len(opinions)), "flashbulb-asking")
+        try:
+            for _ in pool.map(lambda opinion: self._ask(opinion, cache), opinions):
+                pass
+        finally:  # Ctrl-C does not wait for what was asked
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, opinion: _Opinion, cache: Cache | None) -> None:
         assert self._llm is not None
         self._count(asked=1)
         try:
-            opinion.reply = self._llm.judge(opinion.text, opinion.context, cache=cache)
+            if not opinion.shown:
+                raise NoAnswer("steering", "all of the text tells its judge what to answer")
+            opinion.reply = self._llm.judge(
+                opinion.shown, opinion.context, about=opinion.text, cache=cache
+            )
         except Exception as error:
             kind = error.kind if isinstance(error, NoAnswer) else "error"
             self._fall_back(opinion, "llm", kind, error)

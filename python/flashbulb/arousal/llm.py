@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Literal, get_args
 
-from .asking import (
-    Budget,
-    Cache,
-    Circuit,
-    Clock,
-    MemoryCache,
-    NoAnswer,
-    TimeLimit,
-    cache_key,
-    within,
-)
-from .replies import BadReply, Reply, parse_reply
+from . import prompts
+from .asking import Budget, Cache, Circuit, Clock, MemoryCache, NoAnswer, TimeLimit, within
+from .replies import SCHEMA, BadReply, Reply, parse_reply, probability_of_yes
+from .server import Refused, Server
 
-__all__ = ["CallableJudge", "Judge", "as_judge", "from_callable"]
+__all__ = ["Judge", "LLMJudge", "as_judge", "from_callable", "from_langchain"]
 
 DEADLINE_SECONDS = 20.0
+
+Mode = Literal["auto", "scores", "yes_no"]
 
 
 class Judge:
     """Asks an LLM how critical a text is: with a deadline, a circuit, a budget and a cache.
 
-    A subclass says in `_ask` how it is asked.
+    A subclass says in `_ask` how. Safe to use from several threads.
 
     Parameters
     ----------
@@ -60,9 +56,7 @@ class Judge:
             or not isinstance(budget_per_hour, int)
             or budget_per_hour < 0
         ):
-            raise ValueError(
-                f"budget_per_hour must be an int of 0 or more, got {budget_per_hour!r}"
-            )
+            raise ValueError(f"budget_per_hour must be 0 or a higher int, got {budget_per_hour!r}")
         self._name = name
         self._seconds = float(deadline)
         self._clock = clock
@@ -70,8 +64,20 @@ class Judge:
         self._budget = Budget(budget_per_hour, clock)
         self._cache: Cache = MemoryCache() if cache is None else cache
 
-    def judge(self, text: str, context: str = "", *, cache: Cache | None = None) -> Reply:
+    def judge(
+        self, text: str, context: str = "", *, about: str | None = None, cache: Cache | None = None
+    ) -> Reply:
         """The LLM's judgement, or the one it gave before.
+
+        Parameters
+        ----------
+        text, context : str
+            What the LLM is shown, as data.
+        about : str, optional
+            The memory's whole text, where `text` is less: a cached answer goes when it is
+            forgotten.
+        cache : Cache, optional
+            In place of the judge's own.
 
         Raises
         ------
@@ -79,42 +85,150 @@ class Judge:
             If there is none by the deadline, whatever the cause.
         """
         kept = self._cache if cache is None else cache
-        key = None if self._name is None else cache_key(self._name, text, context)
-        if key is not None and (known := _remembered(kept, key)) is not None:
+        whole = text if about is None else about
+        question = json.dumps([self._name, prompts.VERSION, text, context])
+        if self._name is not None and (known := _remembered(kept, whole, question)) is not None:
             return known
-        self._circuit.enter()
-        limit = TimeLimit(self._seconds, self._clock)
-        try:
-            reply = within(limit, lambda: self._ask(text, context, limit))
-        except NoAnswer as error:
-            if error.kind == "budget":
-                self._circuit.left()
-            else:
-                self._circuit.failed()
-            raise
-        except BadReply as error:
-            self._circuit.failed()
-            raise NoAnswer("reply", str(error)) from error
-        except Exception:
-            self._circuit.failed()
-            raise
-        except BaseException:
-            self._circuit.left()
-            raise
-        self._circuit.succeeded()
-        if key is not None:
-            _remember(kept, key, reply)
+        reply = self._guarded(lambda limit: self._ask(text, context, limit))
+        if self._name is not None:
+            with contextlib.suppress(Exception):
+                kept.put(whole, question, reply.to_json())
         return reply
 
     def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:
         raise NotImplementedError
 
+    def _guarded(self, question: Callable[[TimeLimit], Reply]) -> Reply:
+        """The answer, by the deadline; what fails again and again is not asked for a while."""
+        self._circuit.enter()
+        limit = TimeLimit(self._seconds, self._clock)
+        try:
+            reply = within(limit, lambda: question(limit))
+        except Exception as error:
+            if isinstance(error, NoAnswer) and error.kind == "budget":
+                self._circuit.left()
+            else:
+                self._circuit.failed()
+            if isinstance(error, BadReply):
+                raise NoAnswer("reply", str(error)) from error
+            raise
+        except BaseException:
+            self._circuit.left()
+            raise
+        self._circuit.succeeded()
+        return reply
 
-class CallableJudge(Judge):
-    """A function of ``(text, context)`` as a judge; it answers what ``parse_reply`` takes."""
+
+class LLMJudge(Judge):
+    """A model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LM Studio ...
+
+    Needs the extra ``flashbulb[llm]``.
+
+    Parameters
+    ----------
+    model : str
+        The model's name at the server.
+    base_url : str, optional
+        The server ("http://localhost:11434/v1"); by default that of the `openai` client.
+    api_key : str, optional
+        By default the environment variable ``OPENAI_API_KEY``; a local server needs none.
+    client : openai.OpenAI, optional
+        In place of `base_url` and `api_key`. Its own retries are not used.
+    mode : {"auto", "scores", "yes_no"}
+        ``yes_no`` asks a question of one token and takes ``P(yes) / (P(yes) + P(no))`` from its
+        log-probabilities: for small models much the better score, but without reasoning.
+        ``scores`` asks for JSON with score, reasoning, consequentiality and surprise, in the
+        strictest form that the server understands. ``auto`` takes ``yes_no`` where the server
+        tells log-probabilities.
+    options : mapping, optional
+        Further arguments of ``chat.completions.create``, such as ``{"seed": 1}``; None removes
+        one that is sent by default (``temperature``, ``max_tokens``).
+    deadline, budget_per_hour, cache, clock
+        See :class:`Judge`.
+
+    Raises
+    ------
+    ImportError
+        If the `openai` client is not installed.
+    """
 
     def __init__(
-        self, function: Callable[..., Any], name: str | None = None, **limits: Any
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        client: Any = None,
+        mode: Mode = "auto",
+        options: Mapping[str, Any] | None = None,
+        deadline: float = DEADLINE_SECONDS,
+        budget_per_hour: int | None = None,
+        cache: Cache | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise ValueError(f"model must be the name of a model, got {model!r}")
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode must be 'auto', 'scores' or 'yes_no', got {mode!r}")
+        if client is not None and (base_url is not None or api_key is not None):
+            raise ValueError("a client has a base_url and api_key of its own")
+        try:
+            import_module("openai")  # now, so that no deadline pays for it
+        except ImportError as error:
+            raise ImportError(
+                "an LLM is asked through the openai client: python -m pip install 'flashbulb[llm]'",
+                name="openai",
+            ) from error
+        super().__init__(
+            json.dumps([model, None if base_url is None else str(base_url), mode]),
+            deadline=deadline,
+            budget_per_hour=budget_per_hour,
+            cache=cache,
+            clock=clock,
+        )
+        self._server = Server(
+            model, base_url=base_url, api_key=api_key, client=client, options=options or {}
+        )
+        self._mode = mode
+        self._tells_probabilities = mode != "scores"
+
+    def close(self) -> None:
+        """Close the connections. The next question opens new ones."""
+        self._server.close()
+
+    def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:
+        told = True
+        if self._tells_probabilities:
+            alternatives = self._alternatives(text, context, limit)
+            told = alternatives is not None
+            reply = None if alternatives is None else probability_of_yes(alternatives)
+            if reply is not None:
+                return reply
+            if self._mode == "yes_no":
+                raise BadReply("the server tells no probabilities of yes and no")
+        messages = prompts.scores(text, context)
+        reply = self._server.json(messages, limit, self._budget.spend, parse_reply)
+        self._tells_probabilities = self._tells_probabilities and told
+        return reply
+
+    def _alternatives(
+        self, text: str, context: str, limit: TimeLimit
+    ) -> Mapping[str, float] | None:
+        """Log-probabilities of the first token, if the server tells them."""
+        messages = prompts.yes_no(text, context)
+        try:
+            return self._server.first_token(messages, limit, self._budget.spend).alternatives
+        except (Refused, BadReply):
+            if self._mode == "yes_no":
+                raise
+            return None
+
+
+class _CallableJudge(Judge):
+    """A function as a judge: called with text and context, answers what `parse_reply` takes."""
+
+    def __init__(
+        self, function: Callable[[str, str], object], name: str | None, limits: Mapping[str, Any]
     ) -> None:
         super().__init__(name, **limits)
         self._function = function
@@ -124,7 +238,9 @@ class CallableJudge(Judge):
         return parse_reply(self._function(text, context))
 
 
-def from_callable(function: Callable[..., Any], *, name: str | None = None, **limits: Any) -> Judge:
+def from_callable(
+    function: Callable[[str, str], object], *, name: str | None = None, **limits: Any
+) -> Judge:
     """Any function as an LLM.
 
     Parameters
@@ -135,30 +251,58 @@ def from_callable(function: Callable[..., Any], *, name: str | None = None, **li
     name : str, optional
         Its answers are cached under this name; without one they are not.
     **limits
-        ``deadline``, ``budget_per_hour``, ``cache`` and ``clock`` as for :class:`Judge`.
+        ``deadline``, ``budget_per_hour``, ``cache`` and ``clock``, see :class:`Judge`.
     """
     if not callable(function):
         raise TypeError(f"expected a function of text and context, got {function!r}")
-    return CallableJudge(function, name, **limits)
+    return _CallableJudge(function, name, limits)
+
+
+def from_langchain(model: Any, *, name: str | None = None, **limits: Any) -> Judge:
+    """A LangChain chat model as an LLM, asked through its ``with_structured_output``.
+
+    Parameters
+    ----------
+    model : BaseChatModel
+    name : str, optional
+        Its answers are cached under this name; by default under the model's own, if it has one.
+    **limits
+        ``deadline``, ``budget_per_hour``, ``cache`` and ``clock``, see :class:`Judge`.
+    """
+    if not _is_chat_model(model):
+        raise TypeError(f"expected a chat model with with_structured_output, got {model!r:.80}")
+    structured = model.with_structured_output(SCHEMA)
+
+    def ask(text: str, context: str) -> object:
+        messages = prompts.scores(text, context)
+        return structured.invoke([(message["role"], message["content"]) for message in messages])
+
+    own = getattr(model, "model_name", None) or getattr(model, "model", None)
+    if name is None and isinstance(own, str):
+        name = f"{type(model).__module__}.{type(model).__qualname__}({own})"
+    return _CallableJudge(ask, name, limits)
 
 
 def as_judge(llm: Any) -> Judge:
     """A judge from a judge, a LangChain chat model or a callable."""
     if isinstance(llm, Judge):
         return llm
+    if _is_chat_model(llm):
+        return from_langchain(llm)
     if not callable(llm):
         raise TypeError(f"llm must be an LLMJudge, a chat model, a callable or None, got {llm!r}")
     return from_callable(llm)
 
 
-def _remembered(cache: Cache, key: str) -> Reply | None:
+def _is_chat_model(value: Any) -> bool:
+    return all(
+        callable(getattr(value, name, None)) for name in ("with_structured_output", "invoke")
+    )
+
+
+def _remembered(cache: Cache, text: str, question: str) -> Reply | None:
     try:
-        value = cache.get(key)
-        return None if value is None else parse_reply(value)
+        answer = cache.get(text, question)
+        return None if answer is None else parse_reply(answer)
     except Exception:
         return None
-
-
-def _remember(cache: Cache, key: str, reply: Reply) -> None:
-    with contextlib.suppress(Exception):
-        cache.put(key, reply.to_json())

@@ -1,0 +1,152 @@
+"""Text that tells its judge what to answer: found, and left out of what a model or LLM is shown.
+
+This only concerns what is passed on: the rules read the whole text, which is stored as it came. A
+mark is left out alone ("importance=1.0", a leading "URGENT:"), what speaks to the judge with the
+rest of its sentence. A false alarm costs words that an LLM does not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .rules import RuleSet
+from .text import Folded
+
+__all__ = ["Steering"]
+
+# Words, folded, of which a text must hold one to be looked at more closely; each set is {name} in
+# the patterns below. The class `steering` of the rule file is {key}.
+_WORDS = {
+    "override": "ignore disregard forget override bypass ignoriere ignorieren vergiss ignora "
+    "ignorez oublie oubliez",
+    "judging": "rate score classify grade rank answer output reply respond bewerte antworte "
+    "responde reponds repondez",
+    "judge": "scorer grader rater judge classifier evaluator assessor detector assistant llm gpt "
+    "chatgpt ai model",
+    "graded": "critical urgent important unimportant harmless mundane",
+    "kept": "decay fade forgotten pinned flashbulb",
+}
+_KEYS = "urgency severity criticality"
+_PARTS = {
+    "verdict": r"(?:[01](?:[.,]\d+)?|\d+/10+|yes|no|zero|one|ten|{graded}|{extreme})",
+    "value": r"(?:[01]?[.,]?\d+(?:%|/\d+)?|p\d|{graded}|{extreme}|emergency|blocker|none|full)",
+    "extreme": r"(?:max\w*|min\w*|high\w*|low\w*)",
+    "thing": r"(?:memory|message|text|note|entry|event|sentence|item|record)",
+    "orders": r"(?:instruct\w*|instruccion\w*|prompts?|rules?|guidelines?|directions?|orders?|above"
+    r"|anweisung\w*|consignes)",
+    "keeping": r"(?:give|set|assign|treat|mark|flag|store|remember|return|print|say|label|make"
+    r"|keep|raise|lower)",
+    # Where a command begins: "SYSTEM: please always ...", "..., so answer ..."
+    "lead": r"(?:^|[,;:–—]|\b(?:and|so|then|but)\b)[^\w{\"'<\n]*(?:(?:please|now|just|only|always"
+    r"|never|so|then|system|developer|user|{judge}|you|must|should|have to|need to|will|bitte"
+    r"|por favor|veuillez)\W{1,3}){0,6}",
+}
+_MARKS = (
+    r"<\|[^<>|\n]{0,40}\|>(?:system|user|assistant)?|\[/?inst\]|<</?sys>>",
+    r"[=#~`-]{3,}\s{0,3}(?:(?:end|begin|start|stop)\b[^\n=#~`-]{0,40}[=#~`-]{0,80})?",
+    r"<(?P<tag>{key}|system|instructions?)\b[^<>\n]{0,80}>[^<>]{0,400}</(?P=tag)>",
+    r"</?(?:{key}|system|assistant|user|{thing}|data|instructions?|context)\b[^<>\n]{0,80}>",
+    r"\{[^{}]{0,400}\b{key}\b[\"']?\s{0,3}:[^{}]{0,400}\}",
+    r"[\[(]?[\"']?\b{key}\b[\"']?\s{0,3}(?:[:=]|:=|=>|->)\s{0,3}[\"']?{value}(?!\w)[\"']?[\])]?",
+)
+# Of these the whole sentence is dropped ...
+_ADDRESSING = (
+    r"\b(?:note|message|hint|attention|hey|dear)\W{1,3}(?:to |for )?(?:the |all |any )?{judge}\b",
+    r"\b(?:you are|you're|act as)\b[^\n]{0,20}\b{judge}\b",
+    r"\b{key} (?:of \w+ {thing} )?(?:must|should|has to|needs to|shall)(?: not)? (?:be|equal)\b",
+    r"\b(?:this|the following|the above) {thing}\b[^\n]{0,30}\b(?:must|should|is|has|shall)\b"
+    r"[^\n]{0,40}\b(?:{kept}|{key}|{graded})\b",
+)
+# ... and of these what follows up to a colon: "rate this 1: the tea is cold".
+_COMMANDING = (
+    r"\b{override}\b[^\n]{0,60}\b{orders}\b[^\n:]*",
+    r"\bnew (?:system )?(?:instructions?|prompt)\b[^\n:]*",
+    r"{lead}{judging}\b[^\n]{0,80}?(?<![\w.,]){verdict}(?!\w|[.,]\d)[^\n:]*",
+    r"{lead}{keeping}\b[^\n]{0,60}\b(?:{key}\b|as (?:\w+ )?{verdict}\b)[^\n:]*",
+)
+_SIGNS = re.compile(r"[<{\[]|[=#~`-]{3}")
+_SENTENCE = re.compile(r"[^\n]+?(?:[.!?]+(?=[\s\"')\]]|$)|[。！？]|(?=\n)|$)")
+_WORD = re.compile(r"[^\W_]+")
+_LEFT = " \t\r\n,;:|-–—])}!>"
+_RIGHT = " \t\r\n,;:|-–—[({<"
+_MOST_PASSES = 8
+
+
+class Steering:
+    """Finds what speaks to the judge, with the words of a rule file."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        steering = rules.classes.get("steering", 0)
+        urgent = rules.classes.get("urgent", 0)
+        words = {word: c for lexicon in rules.lexicons for word, c in lexicon.words.items()}
+        keys = {word for word, classes in words.items() if classes & steering} | {*_KEYS.split()}
+        sets = {"key": keys} | {name: set(listed.split()) for name, listed in _WORDS.items()}
+        parts = _PARTS | {
+            name: f"(?:{'|'.join(map(re.escape, sorted(entries)))})"
+            for name, entries in sets.items()
+        }
+
+        def compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+            pattern, unfilled = "|".join(patterns), ""
+            while pattern != unfilled:
+                unfilled = pattern
+                pattern = re.sub(r"\{([a-z]+)\}", lambda found: parts[found[1]], pattern)
+            return re.compile(pattern)
+
+        self._labels = frozenset(word for word, classes in words.items() if classes & urgent)
+        self._triggers = self._labels.union(*sets.values(), ("instructions", "prompt"))
+        self._marks = compiled(_MARKS)
+        self._addressing = compiled(_ADDRESSING)
+        self._commanding = compiled(_COMMANDING)
+
+    def without(self, text: str) -> str:
+        """The text without what speaks to the judge; the text itself where nothing does.
+
+        Nothing is left of a text in which more and more of it comes to light.
+        """
+        for _ in range(_MOST_PASSES):
+            folded = Folded(text)
+            spans = sorted(folded.origin(*span) for span in self._spans(folded, text))
+            if not spans:
+                return text
+            kept, last = [], 0
+            for start, end in spans:
+                kept.append(text[last:start])
+                last = max(last, end)
+            kept.append(text[last:])
+            pieces = (piece.lstrip(_LEFT).rstrip(_RIGHT) for piece in kept)
+            text = " ".join(piece for piece in pieces if _WORD.search(piece))
+        return ""
+
+    def _spans(self, folded: Folded, text: str) -> Iterator[tuple[int, int]]:
+        words = set(_WORD.findall(folded.text))
+        if self._triggers.isdisjoint(words) and not _SIGNS.search(folded.text):
+            return
+        yield from (found.span() for found in self._marks.finditer(folded.text))
+        for sentence in _SENTENCE.finditer(folded.text):
+            start, end = sentence.span()
+            if self._addressing.search(sentence.group()):
+                yield start, end
+            elif found := self._commanding.search(sentence.group()):
+                yield start + found.start(), start + found.end()
+            if label := self._label(folded, text, start, end):
+                yield label
+
+    def _label(self, folded: Folded, text: str, start: int, end: int) -> tuple[int, int] | None:
+        """What begins a sentence: "URGENT: ...", "CRITICAL buy milk"; or is all of it."""
+        first = _WORD.search(folded.text, start, end)
+        if first is None or first.group() not in self._labels:
+            return None
+        following = _WORD.search(folded.text, first.end(), end)
+        if following is None or folded.text[first.end()] in ":!])":
+            return first.span()
+        shouted = _is_upper(folded, text, first) and (
+            following.group() in self._labels or not _is_upper(folded, text, following)
+        )
+        return first.span() if shouted else None
+
+
+def _is_upper(folded: Folded, text: str, word: re.Match[str]) -> bool:
+    start, end = folded.origin(*word.span())
+    return text[start:end].isupper()
