@@ -221,6 +221,10 @@ CHANGES: dict[str, Callable[[Engine, Any], Any]] = {
     "complete": lambda engine, ids: engine.complete(ids, NOW + 1),
     "pin": lambda engine, ids: engine.pin(ids, now=NOW + 1),
     "unpin": lambda engine, ids: engine.unpin(ids, now=NOW + 1),
+    "strengthen": lambda engine, ids: engine.strengthen(ids, 0.1, NOW + 1),
+    "replace vectors": lambda engine, ids: engine.replace_vectors(
+        ids, np.ones((np.size(ids), engine.dim))
+    ),
 }
 READS: dict[str, Callable[[Engine, Any], Any]] = {
     "vividness": lambda engine, ids: engine.vividness(ids, now=NOW),

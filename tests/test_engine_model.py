@@ -44,6 +44,13 @@ def assert_part_of(nearby: Any, exact: Any, everything: Any, twin: ReferenceEngi
     assert np.isin(np.intersect1d(exact.ids, flashbulbs), nearby.ids).all()
 
 
+def assert_near(stored: np.ndarray, given: np.ndarray, kind: str) -> None:
+    """Rows as an index of this kind keeps them."""
+    tolerance = 0.05 if "sq8" in kind else 1e-3 if "fp16" in kind else 1e-6
+    rows = to_unit_rows(given, None, "vectors")
+    np.testing.assert_allclose(stored, rows, rtol=0.0, atol=tolerance)
+
+
 few = st.lists(st.integers(0, 2**16), min_size=1, max_size=4)
 
 
@@ -108,6 +115,26 @@ class EngineAgainstTwin(RuleBasedStateMachine):
         self.engine.touch(ids, self.now)
         twin.touch(ids, self.now)
         self.compare(twin)
+
+    @precondition(lambda self: self.vectors)
+    @rule(picks=few, gain=st.sampled_from([0.0, 0.05, 1.0]))
+    def strengthen(self, picks: list[int], gain: float) -> None:
+        ids, twin = self.chosen(picks), self.twin()
+        self.engine.strengthen(ids, gain, self.now)
+        twin.strengthen(ids, gain, self.now)
+        self.compare(twin)
+
+    @precondition(lambda self: self.vectors)
+    @rule(picks=few, seed=seeds)
+    def replace_vectors(self, picks: list[int], seed: int) -> None:
+        ids = list(dict.fromkeys(self.chosen(picks)))
+        before = self.engine.state()
+        vectors = unit_rows(np.random.default_rng(seed), len(ids), self.engine.dim, "random")
+        self.engine.replace_vectors(ids, vectors)
+        stored = self.engine.vectors(ids)
+        assert_near(stored, vectors, self.kind)
+        self.vectors.update(zip(ids, stored, strict=True))
+        assert_same_state({**self.engine.state(), "vectors": None}, {**before, "vectors": None})
 
     @precondition(lambda self: self.vectors)
     @rule(picks=few, related=st.none() | few)

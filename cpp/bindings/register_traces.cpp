@@ -179,6 +179,14 @@ void register_traces(py::module_& module) {
         .def("all_bonuses", &all_bonuses, py::arg("now"), py::arg("vividness_weight"),
              py::arg("recency_weight"), py::arg("vividness"), py::arg("recency"),
              "Writes what vividness and recency add to every row's score, before any ramp.")
+        .def(
+            "strengthen",
+            [](TraceTable& table, const py::object& rows, double gain, double now) {
+                for_rows_at([gain](TraceTable& t, std::size_t row, double at) {
+                    t.strengthen(row, gain, at);
+                })(table, rows, now);
+            },
+            py::arg("rows"), py::arg("gain"), py::arg("now"))
         .def("touch",
              for_rows_at([](TraceTable& t, std::size_t row, double now) { t.touch(row, now); }),
              py::arg("rows"), py::arg("now"))

@@ -314,13 +314,16 @@ bool TraceTable::strength_may_move(std::size_t row, double now) const noexcept {
     return std::isnan(last) || age_seconds(now, last) >= policy_.strength_interval_seconds;
 }
 
+void TraceTable::strengthen(std::size_t row, double gain, double now) noexcept {
+    if (!strength_may_move(row, now)) return;
+    anchor(row, std::min(vividness(row, now, false) + gain, 1.0), now);
+    last_strength_change_[row] = now;
+    changed(row);
+}
+
 void TraceTable::touch(std::size_t row, double now) noexcept {
-    if (strength_may_move(row, now)) {
-        const double gain =
-            policy_.access_boost * (1.0 + policy_.access_salience_gain * salience_[row]);
-        anchor(row, std::min(vividness(row, now, false) + gain, 1.0), now);
-        last_strength_change_[row] = now;
-    }
+    strengthen(row, policy_.access_boost * (1.0 + policy_.access_salience_gain * salience_[row]),
+               now);
     ++access_count_[row];
     if (!(last_access_[row] > now)) last_access_[row] = now;
     changed(row);

@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 
 from flashbulb import _core
 
-__all__ = ["Attached", "FlatRows", "GraphRows", "ListRows"]
+__all__ = ["Attached", "FlatRows", "GraphRows", "ListRows", "overwrite"]
 
 faiss: Any = _typed_faiss  # whose stubs know only some of what it has
 
 _POSITION = 0xFFFFFFFF
+
+
+def overwrite(index: Any, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+    """Stores vectors at places of a flat index, in its encoding."""
+    codes = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())
+    codes.reshape(-1, index.code_size)[places] = index.sa_encode(vectors)
 
 
 class Attached:
@@ -122,8 +128,25 @@ class Attached:
         """Overwrites what is stored of rows with zeros."""
         self.view().clear(rows)
 
+    def replace(
+        self, rows: NDArray[np.int64], vectors: NDArray[np.float32], ids: NDArray[np.int64]
+    ) -> None:
+        """Gives rows (ascending, with these ids) other unit vectors: all of them or none.
+
+        Raises
+        ------
+        ValueError
+            If the quantiser of the index cannot hold a vector.
+        """
+        count = len(self)
+        self.append(vectors, ids)
+        order = np.arange(count)
+        order[rows] = np.arange(count, len(self))
+        self.keep(order)
+
     def keep(self, kept: NDArray[np.int64]) -> None:
-        """Drops all rows but the kept ones (ascending); their order stays."""
+        """Drops all rows but the kept ones, which are numbered as they are given; their order in
+        storage stays."""
         self.view()
         places = np.arange(len(self)) if self._places is None else self._places
         places = places[kept]
@@ -232,6 +255,13 @@ class FlatRows(Attached):
             quantiser = self._stored.sq
             self._require_decoded(quantiser.decode(quantiser.compute_codes(rows)))
 
+    def replace(
+        self, rows: NDArray[np.int64], vectors: NDArray[np.float32], ids: NDArray[np.int64]
+    ) -> None:
+        self.view()  # refuses an index that was changed outside
+        self._require_storable(vectors)
+        overwrite(self._stored, rows if self._places is None else self._places[rows], vectors)
+
     def _add(self, rows: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
         if self._map is None:
             self._index.add(rows)
@@ -292,6 +322,18 @@ class GraphRows(FlatRows):
         super().clear(rows)
         self._cleared.update(rows.tolist())
         self._row_at = None
+
+    def replace(
+        self, rows: NDArray[np.int64], vectors: NDArray[np.float32], ids: NDArray[np.int64]
+    ) -> None:
+        """As of any index; the rows get new nodes in the graph, and the old ones belong to none."""
+        count = len(self)
+        self.append(vectors, ids)
+        places = np.arange(len(self)) if self._places is None else self._places.copy()
+        self._list_view(0).clear(places[rows])
+        places[rows] = places[count:]
+        self._places = places
+        self._disown(count)
 
     def truncate(self, count: int) -> None:
         super().clear(np.arange(count, len(self)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flashbulb import _core
 from flashbulb._attach import attach
-from flashbulb._attached import Attached, GraphRows, ListRows
+from flashbulb._attached import Attached, GraphRows, ListRows, overwrite
 from flashbulb._partition import Lists
 
 __all__ = ["SearchPath", "StorageKind", "VectorRows", "segment_rows"]
@@ -60,7 +60,7 @@ class VectorRows:
         self.lists: Lists | None = None
         """Lists of rows for approximate searches; the rows that are in none are the last ones."""
         self.generation = 0
-        """Another one when rows change their numbers."""
+        """Another one when rows change their numbers or vectors."""
         self._path = path
         self._extend_sketch()
         if isinstance(storage, ListRows) and (centroids := storage.centroids()) is not None:
@@ -129,6 +129,23 @@ class VectorRows:
         self.storage.clear(rows)
         if self.sketch is not None:
             self.sketch.update(self.view(), rows)
+
+    def replace(
+        self, rows: NDArray[np.int64], vectors: NDArray[np.float32], ids: NDArray[np.int64]
+    ) -> None:
+        """Gives rows (ascending, with these ids) other unit vectors: all of them or none."""
+        self.generation += 1
+        self.storage.replace(rows, vectors, ids)
+        if self.sketch is not None:
+            self.sketch.update(self.view(), rows)
+        lists, self.lists = self.lists, None
+        with contextlib.suppress(MemoryError):  # without lists, searches read all rows
+            if lists is not None:
+                if isinstance(self.storage, ListRows):
+                    lists.assign(self.storage.list_numbers(0), l2=self.storage.ranks_by_l2)
+                else:
+                    lists.move(rows, vectors)
+                self.lists = lists
 
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Drops all rows but the kept ones (ascending), which move to the front in their order."""
@@ -239,6 +256,15 @@ class OwnRows:
     def clear(self, rows: NDArray[np.int64]) -> None:
         """Overwrites what is stored of rows with zeros."""
         self.view().clear(rows)
+
+    def replace(
+        self, rows: NDArray[np.int64], vectors: NDArray[np.float32], ids: NDArray[np.int64]
+    ) -> None:
+        """Overwrites rows with unit vectors."""
+        numbers = rows // self._segment_rows
+        for number in np.unique(numbers).tolist():
+            inside = numbers == number
+            overwrite(self._indexes[number], rows[inside] % self._segment_rows, vectors[inside])
 
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Drops all rows but the kept ones (ascending), which move to the front in their order."""

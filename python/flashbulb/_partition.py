@@ -103,6 +103,23 @@ class Lists:
         wanted = max(self.wanted_rows(10), self.least * rows // self.native.lists)
         return Partition(self.native.lists, rows, min(wanted, rows))
 
+    def move(self, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """Puts rows that got other vectors into the lists near these. All lists are written anew,
+        which takes some 30 ms for 200,000 rows."""
+        listed = rows < len(self.native)
+        if listed.any():
+            in_lists, entries = self.native.entries()
+            lists_of = in_lists[np.argsort(entries, kind="stable")].reshape(len(self.native), -1)
+            find = _Finder(self.native.centroids)
+            lists_of[rows[listed]] = find(vectors[listed], lists_of.shape[1])
+            self.assign(lists_of)
+
+    def assign(self, lists_of: NDArray[np.uint32], *, l2: bool = False) -> None:
+        """Takes other lists for all rows, (rows, lists of a row); ``l2`` as of the partition."""
+        native = _core.Partition(self.native.centroids, l2)
+        native.append(lists_of)
+        self.native = native
+
     def arguments(self, k: int) -> dict[str, Any]:
         """Where a search for k memories looks, for ``_core.search``."""
         return {

@@ -326,15 +326,17 @@ class ReferenceEngine:
         last = self.state["last_strength_change"][row]
         return math.isnan(last) or max(now - last, 0.0) >= self.policy.strength_interval_seconds
 
+    def strengthen(self, ids: Iterable[int], gain: float, now: float) -> None:
+        for row in self.rows_of(ids):
+            if self._strength_may_move(row, now):
+                self._anchor(row, min(self.vividness(now)[row] + gain, 1.0), now)
+                self.state["last_strength_change"][row] = now
+
     def touch(self, ids: Iterable[int], now: float) -> None:
         policy, s = self.policy, self.state
         for row in self.rows_of(ids):
-            if self._strength_may_move(row, now):
-                gain = policy.access_boost * (
-                    1.0 + policy.access_salience_gain * s["salience"][row]
-                )
-                self._anchor(row, min(self.vividness(now)[row] + gain, 1.0), now)
-                s["last_strength_change"][row] = now
+            gain = policy.access_boost * (1.0 + policy.access_salience_gain * s["salience"][row])
+            self.strengthen([s["ids"][row]], gain, now)
             s["access_count"][row] += 1
             s["last_access"][row] = np.fmax(s["last_access"][row], now)
 

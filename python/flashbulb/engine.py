@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
-from flashbulb._check import check_count, check_dim, check_tags
+from flashbulb._check import check_count, check_dim, check_tags, check_unit
 from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
 from flashbulb._faiss import SearchPath, StorageKind, VectorRows
 from flashbulb._partition import Growth, Partition, Stopped, build
@@ -447,6 +447,16 @@ class Engine:
         with self._writing():
             self._traces.table.touch(self._traces.rows_of(wanted), self._traces.at(moment))
 
+    def strengthen(self, ids: ArrayLike, gain: float, now: Time) -> None:
+        """Raises vividness by ``gain`` in [0, 1], up to 1, at most once an hour for each memory;
+        not an access: nothing is counted."""
+        moment = to_seconds(now, "now")
+        gain = check_unit(gain, "gain")
+        wanted = to_ids(ids)
+        with self._writing():
+            rows = self._traces.rows_of(wanted)
+            self._traces.table.strengthen(rows, gain, self._traces.at(moment))
+
     def suppress(
         self, accessed: ArrayLike, related: ArrayLike | None = None, *, now: Time
     ) -> NDArray[np.int64]:
@@ -519,6 +529,41 @@ class Engine:
         _check_policy(policy)
         with self._writing():
             self._traces.set_policy(policy, moment)
+
+    # -- replacing -------------------------------------------------------------------------------
+
+    def replace_vectors(self, ids: ArrayLike, vectors: ArrayLike) -> None:
+        """Gives memories other vectors; all of them, or none if one is bad. Nothing else of them
+        changes.
+
+        In an attached graph the rows get new nodes; the old ones stay, overwritten, until the next
+        removal and :meth:`compact` build it anew.
+
+        Parameters
+        ----------
+        ids : ids, each once
+        vectors : (n, dim) or (dim,) array of floats
+            Normalised to unit length here.
+
+        Raises
+        ------
+        MemoryNotFound
+            If an id is unknown.
+        DimensionMismatch, ValueError
+            As in :meth:`add`; or if an id comes twice, or there are not as many vectors as ids.
+        """
+        new = to_unit_rows(vectors, self.dim, "vectors")
+        wanted = to_ids(ids)
+        if len(wanted) != len(new):
+            raise ValueError(f"expected {len(wanted)} vectors for as many ids, got {len(new)}")
+        with self._writing(), SignalsDeferred():
+            rows = self._traces.rows_of(wanted)
+            order = np.argsort(rows, kind="stable")
+            rows = rows[order]
+            twice = np.flatnonzero(rows[1:] == rows[:-1])
+            if len(twice):
+                raise ValueError(f"id {wanted[order][twice[0]]} came twice")
+            self._rows.replace(rows, new[order], wanted[order])
 
     # -- removing --------------------------------------------------------------------------------
 

@@ -298,6 +298,20 @@ TEST(TouchTest, MovesStrengthAtMostOnceAnHourAndCountsEveryTime) {
     EXPECT_DOUBLE_EQ(table.vividness(0, now + 3600.0, false), decayed + 0.1);
 }
 
+TEST(StrengthenTest, RaisesUpToOneAtMostOnceAnHourAndCountsNothing) {
+    TraceTable table = table_of({simple(0)});
+    const double now = start_of_time + 20 * day;
+    const double before = table.vividness(0, now, false);
+    table.strengthen(0, 0.05, now);
+    EXPECT_DOUBLE_EQ(table.vividness(0, now, false), before + 0.05);
+    table.strengthen(0, 0.05, now + 3599.0);
+    EXPECT_EQ(table.trace(0).vividness_time, now);
+    table.strengthen(0, 5.0, now + 3600.0);
+    EXPECT_EQ(table.vividness(0, now + 3600.0, false), 1.0);
+    EXPECT_EQ(table.trace(0).access_count, 0);
+    EXPECT_TRUE(std::isnan(table.trace(0).last_access));
+}
+
 TEST(TouchTest, AClockThatStepsBackNeverMovesTheLastAccessOrAgesTwice) {
     TraceTable table = table_of({simple(0)}, without_interval());
     const double now = start_of_time + 10 * day;

@@ -87,6 +87,10 @@ public:
     /// @return null if `now` lies before them: then compute directly.
     [[nodiscard]] std::shared_ptr<const BonusBounds> bonus_bounds(double now) const;
 
+    /// v <- min(v + gain, 1), at most once per `strength_interval_seconds`. Not an access: nothing
+    /// is counted.
+    /// @pre gain is finite and not negative.
+    void strengthen(std::size_t row, double gain, double now) noexcept;
     /// Access (reinforcement): v <- min(v + boost (1 + gain s), 1), count + 1, last access = now.
     /// Strength moves at most once per `strength_interval_seconds`; the count is always exact.
     void touch(std::size_t row, double now) noexcept;
