@@ -9,6 +9,15 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+OUTAGES = [
+    f"The {what} is down."
+    for what in (
+        "database", "server", "website", "gateway", "network", "payment system", "api", "cluster",
+        "checkout", "portal", "terminal", "intranet",
+    )
+]  # fmt: skip
+"""Flashbulbs by the rules, so that an LLM is asked about each."""
+
 Behaviour = Callable[["Handler", dict[str, Any]], None]
 
 

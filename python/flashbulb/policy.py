@@ -47,7 +47,7 @@ class Policy:
     llm_unsure_low: float = 0.3
     llm_unsure_high: float = 0.8
     """An LLM is asked when the score of the cheaper stages lies between. Published: 0.2, 0.8."""
-    llm_unsure_confidence: float = 0.5
+    llm_unsure_confidence: float = 0.55
     """It is asked when they are less confident than this. Published: 0."""
     llm_confirms_flashbulbs: bool = True
     """It is asked about each would-be flashbulb. Published: False."""

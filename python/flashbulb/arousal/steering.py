@@ -32,6 +32,7 @@ _PARTS = {
     "verdict": r"(?:[01](?:[.,]\d+)?|\d+/10+|yes|no|zero|one|ten|{graded}|{extreme})",
     "value": r"(?:[01]?[.,]?\d+(?:%|/\d+)?|p\d|{graded}|{extreme}|emergency|blocker|none|full)",
     "extreme": r"(?:max\w*|min\w*|high\w*|low\w*)",
+    "role": r"(?:system|assistant|developer|user)",
     "thing": r"(?:memory|message|text|note|entry|event|sentence|item|record)",
     "orders": r"(?:instruct\w*|instruccion\w*|prompts?|rules?|guidelines?|directions?|orders?|above"
     r"|anweisung\w*|consignes)",
@@ -39,16 +40,17 @@ _PARTS = {
     r"|keep|raise|lower)",
     # Where a command begins: "SYSTEM: please always ...", "..., so answer ..."
     "lead": r"(?:^|[,;:–—]|\b(?:and|so|then|but)\b)[^\w{\"'<\n]*(?:(?:please|now|just|only|always"
-    r"|never|so|then|system|developer|user|{judge}|you|must|should|have to|need to|will|bitte"
+    r"|never|so|then|{role}|{judge}|you|must|should|have to|need to|will|bitte"
     r"|por favor|veuillez)\W{1,3}){0,6}",
 }
 _MARKS = (
-    r"<\|[^<>|\n]{0,40}\|>(?:system|user|assistant)?|\[/?inst\]|<</?sys>>",
+    r"<\|[^<>|\n]{0,40}\|>{role}?|\[/?inst\]|<</?sys>>",
     r"[=#~`-]{3,}\s{0,3}(?:(?:end|begin|start|stop)\b[^\n=#~`-]{0,40}[=#~`-]{0,80})?",
     r"<(?P<tag>{key}|system|instructions?)\b[^<>\n]{0,80}>[^<>]{0,400}</(?P=tag)>",
-    r"</?(?:{key}|system|assistant|user|{thing}|data|instructions?|context)\b[^<>\n]{0,80}>",
+    r"</?(?:{key}|{role}|{thing}|data|instructions?|context)\b[^<>\n]{0,80}>",
     r"\{[^{}]{0,400}\b{key}\b[\"']?\s{0,3}:[^{}]{0,400}\}",
-    r"[\[(]?[\"']?\b{key}\b[\"']?\s{0,3}(?:[:=]|:=|=>|->)\s{0,3}[\"']?{value}(?!\w)[\"']?[\])]?",
+    r"[\[(]?[\"']?\b{key}\b[\"']?\s{0,3}(?:[:=]|:=|=>|->)\s{0,3}[\"']?{value}(?!\w)[\"']?[\])]?"
+    r"(?:[ \t]{1,3}{label}\b)*",
 )
 # Of these the whole sentence is dropped ...
 _ADDRESSING = (
@@ -60,7 +62,7 @@ _ADDRESSING = (
 )
 # ... and of these what follows up to a colon: "rate this 1: the tea is cold".
 _COMMANDING = (
-    r"\b{override}\b[^\n]{0,60}\b{orders}\b[^\n:]*",
+    r"(?:\b{role}\W{1,3})?\b{override}\b[^\n]{0,60}\b{orders}\b[^\n:]*",
     r"\bnew (?:system )?(?:instructions?|prompt)\b[^\n:]*",
     r"{lead}{judging}\b[^\n]{0,80}?(?<![\w.,]){verdict}(?!\w|[.,]\d)[^\n:]*",
     r"{lead}{keeping}\b[^\n]{0,60}\b(?:{key}\b|as (?:\w+ )?{verdict}\b)[^\n:]*",
@@ -77,14 +79,14 @@ class Steering:
     """Finds what speaks to the judge, with the words of a rule file."""
 
     def __init__(self, rules: RuleSet) -> None:
-        steering = rules.classes.get("steering", 0)
-        urgent = rules.classes.get("urgent", 0)
+        steering, urgent = (rules.classes.get(name, 0) for name in ("steering", "urgent"))
         words = {word: c for lexicon in rules.lexicons for word, c in lexicon.words.items()}
         keys = {word for word, classes in words.items() if classes & steering} | {*_KEYS.split()}
         sets = {"key": keys} | {name: set(listed.split()) for name, listed in _WORDS.items()}
+        labels = {word for word, classes in words.items() if classes & urgent}
         parts = _PARTS | {
-            name: f"(?:{'|'.join(map(re.escape, sorted(entries)))})"
-            for name, entries in sets.items()
+            name: f"(?:{'|'.join(map(re.escape, sorted(entries))) or '(?!)'})"
+            for name, entries in (sets | {"label": labels}).items()
         }
 
         def compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
@@ -94,7 +96,7 @@ class Steering:
                 pattern = re.sub(r"\{([a-z]+)\}", lambda found: parts[found[1]], pattern)
             return re.compile(pattern)
 
-        self._labels = frozenset(word for word, classes in words.items() if classes & urgent)
+        self._labels = frozenset(labels)
         self._triggers = self._labels.union(*sets.values(), ("instructions", "prompt"))
         self._marks = compiled(_MARKS)
         self._addressing = compiled(_ADDRESSING)
