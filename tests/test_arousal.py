@@ -186,6 +186,41 @@ def test_scope_ends_where_it_should(text: str) -> None:
     assert RULES.detect(text).score >= 0.8
 
 
+UNREAL = [
+    "fire drill",
+    "This is only a test.",
+    "Dry run of the incident process",
+    "a scene from a novel he writes",
+    "quoted text to be translated",
+    "Einsatzübung der Feuerwehr, nur ein Test",
+    "simulacro de evacuación",
+    "exercice incendie",
+    "消防演习",
+]
+REAL = ["", "night shift", "This is not a drill.", "The drill is over.", "pager", "at the cinema"]
+
+
+@pytest.mark.parametrize("context", UNREAL)
+def test_a_context_tells_what_is_no_event(context: str) -> None:
+    for text in CRITICAL:
+        result = RULES.detect(text, context)
+        assert result.score <= 0.3, text
+        assert "framed" in result.evidence[0].scopes, text
+        assert result.confidence < RULES.detect(text).confidence
+
+
+@pytest.mark.parametrize("context", REAL)
+def test_another_context_changes_nothing(context: str) -> None:
+    for text in (*CRITICAL, *MUNDANE):
+        assert RULES.detect(text, context) == RULES.detect(text)
+
+
+@pytest.mark.parametrize("context", [*UNREAL, *CRITICAL, *MUNDANE])
+def test_a_context_never_raises_a_score(context: str) -> None:
+    for text in (*CRITICAL, *MUNDANE):
+        assert RULES.detect(text, context).score <= RULES.detect(text).score
+
+
 def test_resolved_incident_is_important_and_resolved_trifle_mundane() -> None:
     assert 0.5 <= RULES.detect("The database was down but is back online.").score < 0.8
     assert RULES.detect("The printer was down but is fixed.").score < 0.5
@@ -369,6 +404,7 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
         (("negated = 0.1", "negated = -1"), "scopes.negated"),
         (("[words.en]", "[words.de]"), r"\[words.en\]"),
         (("[scopes]", "[scope]"), "unknown entries"),
+        (("[scopes]", '[context]\nreal = "drill"\n[scopes]'), "unreal and denied"),
     ],
 )
 def test_bad_rule_files_are_refused(change: tuple[str, str], message: str, tmp_path: Path) -> None:

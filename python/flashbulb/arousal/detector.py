@@ -226,7 +226,7 @@ class ArousalDetector:
 
     def _cheap(self, text: str, context: str, vector: Any) -> _Opinion:
         """The rules and the model."""
-        ruled = self._matcher.score(text)
+        ruled = self._matcher.score(text, context)
         opinion = _Opinion(text, text, context, ruled.evidence)
         opinion.add("rules", Reply(ruled.score, ruled.confidence))
         if self._model is not None or self._llm is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from .result import Evidence
 from .rules import Rule, RuleSet
 from .sentence import Sentence, sentences
-from .text import Folded
+from .text import Folded, fold
 
 __all__ = ["MAX_CHARACTERS", "RuleMatcher", "RuleScore"]
 
@@ -92,13 +92,18 @@ class RuleMatcher:
         self.rules = rules
         self._roles = _Roles(**{f.name: rules.classes.get(f.name, 0) for f in fields(_Roles)})
 
-    def score(self, text: str) -> RuleScore:
-        """Score one text; linear in its length up to ``MAX_CHARACTERS``."""
+    def score(self, text: str, context: str = "") -> RuleScore:
+        """Score one text; linear in its length up to ``MAX_CHARACTERS``.
+
+        A context can only lower the score: of what it says is no event ("fire drill", "from a
+        novel"), the text tells none.
+        """
         folded = Folded(text)
         spans = [(0, folded.text)]
         if len(folded.text) > MAX_CHARACTERS:
             half = MAX_CHARACTERS // 2
             spans = [(0, folded.text[:half]), (len(folded.text) - half, folded.text[-half:])]
+        framed = "framed" in self.rules.caps and self.rules.is_unreal(fold(context))
         found: list[tuple[float, int, int, _Finding]] = []
         known = unknown = 0
         for offset, part in spans:
@@ -114,6 +119,8 @@ class RuleMatcher:
             pending.append(previous)
             for item in pending:
                 for finding in item.findings:
+                    if framed and "framed" not in finding.rule.immune:
+                        finding.scopes += ("framed",)
                     weight = self._weight(finding)
                     found.append((weight, finding.start + offset, finding.end + offset, finding))
         found.sort(key=lambda entry: (-entry[0], entry[1]))
@@ -377,7 +384,8 @@ def _summarise(evidence: list[Evidence], known: int, unknown: int) -> RuleScore:
     if scoped and not best.scopes:
         confidence = 0.65
     elif best.scopes:
-        confidence = 0.6
+        # Whether what surrounds a text is true of it, the rules cannot see.
+        confidence = 0.5 if "framed" in best.scopes else 0.6
     elif score >= 0.8:
         confidence = 0.9
     else:

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from .lexicon import Lexicon, contractions, inflect
-from .text import fold
+from .text import CJK, fold
 
 # The standard library has it from Python 3.11 on.
 _toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 __all__ = ["Rule", "RuleSet"]
 
-_TABLES = frozenset(("words", "languages", "scopes", "whole", "rule"))
+_TABLES = frozenset(("words", "languages", "scopes", "whole", "context", "rule"))
 _RULE_FIELDS = {
     "name",
     "weight",
@@ -114,6 +114,10 @@ class RuleSet:
         self.lexicons, self.languages = self._lexicons(
             words, document.get("languages", {}), ordinary
         )
+        context = document.get("context", {})
+        if set(context) - {"unreal", "denied"}:
+            raise ValueError(f"[context] has unreal and denied, got {sorted(context)}")
+        self._unreal, self._denied = (_any_of(context.get(n, "")) for n in ("unreal", "denied"))
         self._candidates: dict[int, tuple[Rule, ...]] = {}
         # Unrolled: most rules fail at their first or second part.
         self._tests = [
@@ -137,6 +141,13 @@ class RuleSet:
         """The rules that come with Flashbulb."""
         text = _data_file("rules.toml")
         return cls(_toml.loads(text), _ordinary_words())
+
+    def is_unreal(self, context: str) -> bool:
+        """Whether a folded context tells, and does not deny, that its text is no event."""
+        return self._unreal.search(context) is not None and any(
+            self._unreal.search(sentence) and not self._denied.search(sentence)
+            for sentence in re.split(r"[.!?;\n。！？]", context)
+        )
 
     def class_set(self, names: str) -> int:
         """The class set of ``"system|device"``; a name in no table is an error."""
@@ -251,6 +262,15 @@ def _parts(words: list[str]) -> Iterator[str]:
         for last in range(first + 1, len(words) + 1):
             if last - first < len(words):
                 yield " ".join(words[first:last])
+
+
+def _any_of(listing: str) -> re.Pattern[str]:
+    """A pattern for each of the listed words and phrases; for nothing if there is none."""
+    entries = [fold(" ".join(raw.split())) for raw in re.split(r"[,\n]", listing) if raw.strip()]
+    # Chinese and Japanese know no space between words.
+    whole = [re.escape(e) for e in entries if not re.search(f"[{CJK}]", e)]
+    script = [re.escape(e) for e in entries if re.search(f"[{CJK}]", e)]
+    return re.compile("|".join([rf"\b(?:{'|'.join(whole) or '(?!)'})\b", *script]))
 
 
 def _unit(value: object, what: str) -> float:
