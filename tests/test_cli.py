@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -18,7 +19,18 @@ from flashbulb import Memory, Policy, __version__
 from flashbulb.cli import main
 from flashbulb.cli.parser import build_parser
 
-VERBS = ["demo", "remember", "recall", "forget", "complete", "list", "stats", "replay"]
+VERBS = [
+    "demo",
+    "remember",
+    "recall",
+    "forget",
+    "complete",
+    "list",
+    "stats",
+    "replay",
+    "reconsolidate",
+    "history",
+]
 START = "2026-01-05T08:00:00+00:00"
 DAY_30 = "2026-02-04T08:00:00+00:00"
 
@@ -249,6 +261,28 @@ def test_complete_changes_all_or_nothing(store: str, capsys: pytest.CaptureFixtu
     assert run(capsys, "complete", "1", "--store", store)[0] == 0
 
 
+def test_a_memory_changes_and_its_history_is_shown(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ("--store", store, "--now", DAY_30)
+    _, out, _ = run(capsys, "reconsolidate", "2", "At night only", *at)
+    assert out.endswith(": User prefers dark mode At night only\n")
+    assert out.startswith("memory 2, vividness 0.")
+    record = answer(capsys, "reconsolidate", "1", "The certificate had expired", *at)
+    assert record["text"].endswith("checkout [The certificate had expired]")
+    versions = answer(capsys, "history", "2", "--store", store)
+    assert [version["text"] for version in versions] == [
+        "User prefers dark mode",
+        "User prefers dark mode\nAt night only",
+    ]
+    _, out, _ = run(capsys, "history", "2", "--store", store)
+    assert "2026-01-05 08:00Z" in out
+    assert "integrated" in out
+    code, _, err = run(capsys, "history", "9", "--store", store)
+    assert code == 1
+    assert err.startswith("flashbulb: no memory 9 in namespace 'default'")
+
+
 def test_forget_tells_what_was_not_there(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "forget", "2", "99", "3", "--store", store)
     assert (code, out) == (1, "forgot 2\nforgot 3\n")
@@ -435,7 +469,7 @@ def test_help_lists_every_verb_and_examples_that_parse(
 ) -> None:
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    assert [verb for verb in VERBS if f"\n    {verb} " in out] == VERBS
+    assert [verb for verb in VERBS if re.search(rf"\n    {verb}\s", out)] == VERBS
     examples = [line for line in out.splitlines() if line.startswith("  flashbulb ")]
     assert len(examples) == 3
     for example in examples:

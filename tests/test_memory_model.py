@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Model:
     pinned: bool = False
     accesses: int = 0
     metadata: list[dict[str, Any]] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
 
 
 class MemoryMachine(RuleBasedStateMachine):
@@ -221,6 +223,23 @@ class MemoryMachine(RuleBasedStateMachine):
             with pytest.raises(MemoryNotFound):
                 change(id)
 
+    @rule(name=st.sampled_from(NAMESPACES), id=ids, context=st.sampled_from(["a zeppelin", *TEXTS]))
+    def reconsolidate(self, name: str, id: int, context: str) -> None:
+        row = self.rows[name].get(id)
+        if row is None:
+            with pytest.raises(MemoryNotFound):
+                self.view(name).reconsolidate(id, context)
+            return
+        before = self.view(name).get(id)
+        record = self.view(name).reconsolidate(id, context)
+        if context not in re.split(r"\n| \[|\]", row.text):
+            row.history.append(row.text)
+            vivid = before.salience > 0.7
+            row.text += f" [{context}]" if vivid else f"\n{context}"
+            assert before.vividness <= record.vividness <= before.vividness + vivid * 0.05 + 1e-12
+        else:
+            assert record == before
+
     @rule(name=st.sampled_from(NAMESPACES), id=ids)
     def complete(self, name: str, id: int) -> None:
         row = self.rows[name].get(id)
@@ -243,6 +262,11 @@ class MemoryMachine(RuleBasedStateMachine):
         self.memory.close()
         self.open(self.surprise)
         assert {name: self.view(name).list() for name in NAMESPACES} == before
+        for name in NAMESPACES:
+            engine = self.memory._store.space(name).engine
+            for id, row in self.rows[name].items():
+                vector = self.memory._embedder.embed_documents([row.text])[0]
+                assert engine.cosines(vector, [id])[0, 0] > 0.9999
 
     @rule()
     def compact(self) -> None:
@@ -255,6 +279,8 @@ class MemoryMachine(RuleBasedStateMachine):
         with Memory(":memory:", surprise=self.surprise, clock=lambda: self.now) as other:
             other.import_(self.folder / "export.jsonl")
             assert other.list() == self.view(name).list()
+            for id in self.rows[name]:
+                assert other.history(id) == self.view(name).history(id)
 
     @invariant()
     def agrees(self) -> None:
@@ -266,6 +292,7 @@ class MemoryMachine(RuleBasedStateMachine):
             for id, row in rows.items():
                 record = records[id]
                 assert record.text == row.text
+                assert [v.text for v in view.history(id)] == [*row.history, row.text]
                 assert frozenset(record.tags) == row.tags
                 assert record.urgency == row.urgency
                 assert record.status == row.status

@@ -327,10 +327,21 @@ def test_forgotten_bytes_leave_every_file(store: Path) -> None:
         )
         assert len(memory.get(record.id).occurrences) == 2
         memory.recall("passphrase")
-        vector = memory._store.space("default").engine.vectors([record.id]).tobytes()
+        engine = memory._store.space("default").engine
+        first_vector = engine.vectors([record.id]).tobytes()
+        text = memory.reconsolidate(record.id, "Contextword of the vault").text
+        memory.reconsolidate(record.id, "Latercontext")
+        vector = engine.vectors([record.id]).tobytes()
+        database = memory._store.database
+        with database.transaction():
+            for asked in (secret, text):
+                database.cache(asked, "model, prompt", f"Answerword about {asked[4:14]}", 1.0)
+            database.cache("never stored", "model, prompt", "Orphananswer", 1.0)
+            database.cache("event 7", "model, prompt", "keptanswer", 1.0)
         words = [
             b"correcthorse", b"passphrase", b"classifiedtag", b"hiddenkey", b"hiddenvalue",
             b"Agentwho", b"Agentwhat", b"Agentwhere", b"Agentwhen", b"seconddata",
+            b"Contextword", b"Latercontext", b"Answerword", b"Orphananswer",
             vector[:64], vector[-64:],
         ]  # fmt: skip
 
@@ -341,6 +352,9 @@ def test_forgotten_bytes_leave_every_file(store: Path) -> None:
         memory.forget(record.id)
         memory.compact()
         assert found() == []
+        assert first_vector[:64] not in content_of_all_files(store)
+        assert database.cached("event 7", "model, prompt") == ("keptanswer", 1.0)
+        assert database.cached(text, "model, prompt") is None
         assert len(memory) == 50
         assert memory.recall("event 7", k=1)[0].text == "event 7"
         assert memory.remember("after").id == record.id + 1

@@ -23,6 +23,7 @@ OPERATIONS: dict[str, Operation] = {
     "complete": lambda memory, _: memory.complete(2),
     "pin": lambda memory, _: memory.pin(2),
     "unpin": lambda memory, _: memory.unpin(3),
+    "reconsolidate": lambda memory, _: memory.reconsolidate(2, "another context"),
     "compact": lambda memory, _: memory.compact(),
     "import": lambda memory, file: memory.import_(file, new_ids=True),
     "import into a new namespace": lambda memory, file: memory.namespace("other").import_(
@@ -69,6 +70,7 @@ def state_of(memory: Memory) -> Any:
     return [
         (
             view.list(),
+            [view.history(record.id) for record in view.list()],
             view.stats()["surprise_pins_refused"],
             [(hit.id, hit.score) for hit in view.recall("task new text", 50, reinforce=False)],
         )

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from flashbulb.arousal import ArousalDetector, ArousalResult
     from flashbulb.engine import Engine
     from flashbulb.memory import Memory
-    from flashbulb.records import Hit, Occurrence, Record
+    from flashbulb.reconsolidation import Reconsolidation
+    from flashbulb.records import Hit, Occurrence, Record, Version
     from flashbulb.surprise import Surprise, SurpriseDetector
 
     __version__: str
@@ -49,6 +50,7 @@ __all__ = [
     "MemoryNotFound",
     "Occurrence",
     "Policy",
+    "Reconsolidation",
     "Record",
     "StoreClosed",
     "StoreForked",
@@ -56,6 +58,7 @@ __all__ = [
     "StoreUnavailable",
     "Surprise",
     "SurpriseDetector",
+    "Version",
     "WhyNot",
     "__version__",
     "get_threads",
@@ -70,9 +73,11 @@ _LAZY = {
     "Hit": "flashbulb.records",
     "Memory": "flashbulb.memory",
     "Occurrence": "flashbulb.records",
+    "Reconsolidation": "flashbulb.reconsolidation",
     "Record": "flashbulb.records",
     "Surprise": "flashbulb.surprise",
     "SurpriseDetector": "flashbulb.surprise",
+    "Version": "flashbulb.records",
     "WhyNot": "flashbulb._why_not",
     "get_threads": "flashbulb._threads",
     "set_threads": "flashbulb._threads",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,7 +19,7 @@ from flashbulb._check import (
 )
 from flashbulb._time import to_seconds
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "digest_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,22 @@ class Draft:
             raise ValueError(f"item {number}: {error}") from error
 
     def digest(self) -> bytes:
-        """Equal for what counts as the same memory, remembered again.
+        """As :func:`digest_of`."""
+        facts = self.who, self.what, self.when, self.where
+        return digest_of(self.text, self.tags, facts, self.urgency)
 
-        The text counts in Unicode's composed form and with runs of white space as one blank.
-        Upper and lower case differ: two keys or names that differ by case only are two facts.
-        """
-        text = " ".join(unicodedata.normalize("NFC", self.text).split())
-        parts = [text, sorted(self.tags), self.who, self.what, self.when, self.where, self.urgency]
-        return hashlib.blake2b(to_json(parts).encode(), digest_size=16).digest()
+
+def digest_of(
+    text: str, tags: Iterable[str], facts: tuple[str | None, ...], urgency: float | None
+) -> bytes:
+    """Equal for what counts as the same memory, remembered again; `facts`: who, what, when, where.
+
+    The text counts in Unicode's composed form and with runs of white space as one blank.
+    Upper and lower case differ: two keys or names that differ by case only are two facts.
+    """
+    plain = " ".join(unicodedata.normalize("NFC", text).split())
+    parts = [plain, sorted(tags), *facts, urgency]
+    return hashlib.blake2b(to_json(parts).encode(), digest_size=16).digest()
 
 
 _ARGUMENTS = frozenset(field.name for field in fields(Draft))

@@ -12,7 +12,7 @@ import math
 import re
 import unicodedata
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
@@ -146,24 +146,37 @@ class LexicalIndex:
 
     def add(self, items: Iterable[tuple[int, str]]) -> None:
         """Add memories as (id, text), ids ascending and above all that were added before."""
-        postings = self._postings
         for id, text in items:
-            slot = len(self._ids)
-            terms = words(text)
-            packed = slot << _COUNT_BITS
-            for term, count in Counter(terms).items():
-                posting = packed | min(count, _MAX_COUNT)
-                try:
-                    postings[term].append(posting)
-                except KeyError:
-                    postings[term] = array("q", (posting,))
             self._ids.append(id)
-            self._lengths.append(len(terms))
-            self._rows += 1
-            self._words += len(terms)
+            self._lengths.append(0)
+            self._enter(len(self._ids) - 1, text)
+
+    def replace(self, id: int, text: str, new: str) -> None:
+        """Give a memory another text; `text` is the one that it has."""
+        self.remove(id, text)
+        self._enter(bisect_left(self._ids, id), new)
+
+    def _enter(self, slot: int, text: str) -> None:
+        postings = self._postings
+        terms = words(text)
+        packed = slot << _COUNT_BITS
+        for term, count in Counter(terms).items():
+            posting = packed | min(count, _MAX_COUNT)
+            try:
+                known = postings[term]
+            except KeyError:
+                postings[term] = array("q", (posting,))
+            else:
+                if known[-1] < posting:
+                    known.append(posting)
+                else:
+                    insort(known, posting)
+        self._lengths[slot] = len(terms)
+        self._rows += 1
+        self._words += len(terms)
 
     def remove(self, id: int, text: str) -> None:
-        """Take a memory out; `text` is what it was added with."""
+        """Take a memory out; `text` is the one that it has."""
         slot = bisect_left(self._ids, id)
         terms = words(text)
         for term in set(terms):

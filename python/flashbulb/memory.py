@@ -26,6 +26,7 @@ from flashbulb._check import (
 )
 from flashbulb._draft import Draft
 from flashbulb._recalling import Question, answer
+from flashbulb._rewriting import history, present, rewrite
 from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
 from flashbulb._why_not import WhyNot, not_found, why_not
@@ -34,7 +35,8 @@ from flashbulb.arousal import ArousalDetector
 from flashbulb.embedding import resolve_embedder
 from flashbulb.errors import MemoryNotFound, StoreClosed
 from flashbulb.policy import Policy
-from flashbulb.records import Hit, Record, Stats
+from flashbulb.reconsolidation import Reconsolidation
+from flashbulb.records import Hit, Record, Stats, Version
 from flashbulb.storage.sqlite import Database, Durability
 from flashbulb.surprise import SurpriseMode
 
@@ -77,6 +79,8 @@ class Memory:
     approximate : bool
         True: recalls from 200,000 memories or more look only at those that are near the question,
         at all flashbulbs, and at what shares its words, see :meth:`Engine.search`. False: at all.
+    reconsolidation : Reconsolidation, optional
+        What :meth:`reconsolidate` makes of a text and a context; by default it only appends.
     clock : callable
         Returns the present time.
 
@@ -108,6 +112,7 @@ class Memory:
         durability: Durability = "full",
         timeout: float = 5.0,
         approximate: bool = False,
+        reconsolidation: Reconsolidation | None = None,
         clock: Callable[[], Time] = time.time,
     ) -> None:
         name = check_text(os.fspath(path), "path")
@@ -119,6 +124,10 @@ class Memory:
             raise ValueError(f"durability must be 'full' or 'normal', got {durability!r}")
         if detector is not None and not callable(getattr(detector, "detect", None)):
             raise TypeError(f"detector must have a detect method, got {type(detector).__name__}")
+        if reconsolidation is not None and not isinstance(reconsolidation, Reconsolidation):
+            kind = type(reconsolidation).__name__
+            raise TypeError(f"reconsolidation must be a Reconsolidation, got {kind}")
+        self._reconsolidation = reconsolidation or Reconsolidation()
         wait = check_limit(timeout, "timeout")
         if wait is None or wait < 0:
             raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")
@@ -288,6 +297,47 @@ class Memory:
                 _persist(database, space, known, pinned_by=None)
             return self._record(space, known, moment)
 
+    def reconsolidate(self, id: int, context: str, *, now: Time | None = None) -> Record:
+        """Let a memory take in what a new context adds.
+
+        The text of a vivid memory (of a salience above ``policy.reconsolidation_protects_above``)
+        stays, with an addition: ``content [enhancement]``; its vividness rises by
+        ``policy.reconsolidation_boost``, up to 1, at most once an hour like every change of
+        strength. Into any other the context is integrated, and no strength changes. What the
+        context adds is for the :class:`Reconsolidation` of this object to say; if that is nothing,
+        nothing changes.
+
+        Id, tags, metadata, occurrences, arousal, salience, access count and pin stay; vector, words
+        and repeats are those of the new text. The texts before stay in the :meth:`history`.
+
+        Its functions and the embedder are called without any lock. If the memory changes meanwhile,
+        they are asked again about the text that it has then; if it is forgotten, this is a
+        MemoryNotFound. What they raise comes out, and the memory is what it was.
+
+        Parameters
+        ----------
+        id : int
+        context : str
+            In which the memory came up.
+        now : time, optional
+        """
+        moment = self._now(now)
+        context = check_text(context, "context")
+        while True:
+            with self._open() as space:
+                known = self._known(space, id)
+                before = present(self._store, space, known)
+            change = self._reconsolidation.change(before.text, context, protected=before.protected)
+            if change is not None:
+                vector = self._embedder.embed_documents([change.text])[0]
+            with self._open() as space:
+                self._known(space, known)
+                if present(self._store, space, known) != before:
+                    continue
+                if change is not None:
+                    rewrite(self._store, space, known, change, vector, moment)
+                return self._record(space, known, moment)
+
     def reinforce(self, ids: int | Iterable[int], *, now: Time | None = None) -> None:
         """Count these memories as used, and strengthen each, at most once an hour.
 
@@ -411,6 +461,11 @@ class Memory:
         moment = self._now(now)
         with self._open() as space:
             return self._record(space, self._known(space, id), moment)
+
+    def history(self, id: int) -> builtins.list[Version]:
+        """The texts of a memory: the one it was remembered with first, the present one last."""
+        with self._open() as space:
+            return history(self._store, self._known(space, id))
 
     def list(
         self,

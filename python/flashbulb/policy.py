@@ -71,6 +71,12 @@ class Policy:
     rif_runners_up: int = 20
     """How many ranks behind the k hits of a recall are looked at as competitors."""
 
+    # Reconsolidation
+    reconsolidation_protects_above: float = 0.7
+    """A memory of a higher salience may only be enhanced: its text stays, with an addition."""
+    reconsolidation_boost: float = 0.05
+    """An enhancement raises v by this, up to 1."""
+
     # Zeigarnik effect (tasks only)
     open_task_boost: float = 0.2
     """Effective vividness of an open task is ``min(v + open_task_boost · urgency, 1)``."""
@@ -199,6 +205,8 @@ _NOT_OF_CORE = frozenset(
         "llm_unsure_high",
         "llm_unsure_confidence",
         "llm_confirms_flashbulbs",
+        "reconsolidation_protects_above",
+        "reconsolidation_boost",
     )
 )
 
@@ -230,6 +238,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "rif_strength": _UNIT,
     "rif_max_salience": _UNIT,
     "rif_runners_up": (0, 10_000),
+    "reconsolidation_protects_above": _UNIT,
+    "reconsolidation_boost": _UNIT,
     "open_task_boost": _UNIT,
     "completed_task_penalty": _UNIT,
     "open_task_salience": _UNIT,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-__all__ = ["Hit", "Occurrence", "Record", "Stats", "Status", "Weights", "rounded_terms"]
+__all__ = ["Hit", "Occurrence", "Record", "Stats", "Status", "Version", "Weights", "rounded_terms"]
 
 Status = Literal["none", "open", "completed"]
 
@@ -18,6 +18,17 @@ class Occurrence:
     time: float
     """Seconds since 1970-01-01 UTC."""
     metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A text that a memory has, or had."""
+
+    text: str
+    time: float
+    """Since when, in seconds since 1970-01-01 UTC."""
+    reason: str
+    """"remembered", or what reconsolidation did: "enhanced" or "integrated"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from rich.text import Text
 from flashbulb.drawing import console, printable, stacked_bar
 
 if TYPE_CHECKING:
-    from flashbulb.records import Hit, Record, Stats
+    from flashbulb.records import Hit, Record, Stats, Version
     from flashbulb.replay import Summary
 
 __all__ = [
@@ -28,12 +28,15 @@ __all__ = [
     "hits_table",
     "print_json",
     "progress_bar",
+    "reconsolidated",
     "record_values",
     "records_table",
     "remembered",
     "replayed",
     "stats_table",
     "summary_values",
+    "version_values",
+    "versions_table",
 ]
 
 
@@ -126,6 +129,22 @@ def completed(out: Console, record: Record) -> None:
         f"completed {record.id}: vividness {record.effective_vividness:.2f}, "
         f"floor {record.floor:.1f}"
     )
+
+
+def reconsolidated(out: Console, record: Record) -> None:
+    line = Text(f"memory {record.id}, vividness {record.vividness:.2f}: ")
+    out.print(line.append(printable(record.text)))
+
+
+def version_values(version: Version) -> dict[str, Any]:
+    return asdict(version)
+
+
+def versions_table(out: Console, versions: Sequence[Version]) -> None:
+    table = _table(("since", "left"), ("", "left"), ("text", "left"))
+    for version in versions:
+        table.add_row(moment(version.time), version.reason, printable(version.text))
+    out.print(table)
 
 
 def hits_table(out: Console, hits: Sequence[Hit]) -> None:

@@ -186,6 +186,24 @@ def _by_id(verb: _Verb) -> None:
     )
     for command in (forget, complete):
         command.add_argument("id", type=int, nargs="+", metavar="ID", help="as recall shows it")
+    reconsolidate = verb(
+        "reconsolidate",
+        verbs.reconsolidate,
+        "let a memory take in what a new context adds; a vivid one keeps its text",
+        'flashbulb reconsolidate 12 "The certificate had expired" --store agent.db',
+    )
+    history = verb(
+        "history",
+        verbs.history,
+        "show the texts that a memory had",
+        "flashbulb history 12 --store agent.db",
+        now=False,
+    )
+    for command in (reconsolidate, history):
+        command.add_argument("id", type=int, metavar="ID", help="as recall shows it")
+    reconsolidate.add_argument(
+        "context", metavar="CONTEXT", help="in which it came up; - reads standard input"
+    )
 
 
 def _list(verb: _Verb) -> None:

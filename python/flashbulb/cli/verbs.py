@@ -20,8 +20,10 @@ __all__ = [
     "complete",
     "demo",
     "forget",
+    "history",
     "list_memories",
     "recall",
+    "reconsolidate",
     "remember",
     "replay_file",
     "stats",
@@ -110,6 +112,27 @@ def complete(arguments: Namespace) -> int:
     else:
         for record in records:
             output.completed(console(), record)
+    return 0
+
+
+def reconsolidate(arguments: Namespace) -> int:
+    context = sys.stdin.read().rstrip("\r\n") if arguments.context == "-" else arguments.context
+    with _memory(arguments) as memory:
+        record = memory.reconsolidate(arguments.id, context, now=arguments.now)
+    if arguments.json:
+        output.print_json(output.record_values(record))
+    else:
+        output.reconsolidated(console(), record)
+    return 0
+
+
+def history(arguments: Namespace) -> int:
+    with _memory(arguments) as memory:
+        versions = memory.history(arguments.id)
+    if arguments.json:
+        output.print_json([output.version_values(version) for version in versions])
+    else:
+        output.versions_table(console(), versions)
     return 0
 
 

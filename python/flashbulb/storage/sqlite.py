@@ -218,19 +218,23 @@ class Database:
     def set_pinned_by(self, id: int, source: str | None) -> None:
         self._all("UPDATE memories SET pinned_by = ? WHERE id = ?", (source, id))
 
-    def replace_text(
-        self, id: int, text: str, digest: bytes, vector: NDArray[Any], time: float, reason: str
-    ) -> None:
-        """Give a memory another text and unit vector; the text that it has becomes a version."""
+    def replace_text(self, row: Row, vector: NDArray[Any], time: float, reason: str) -> None:
+        """Give a memory the text, digest and photograph of `row`, and another unit vector.
+
+        The text that it has becomes a version.
+        """
         self._all(
             "INSERT INTO versions (memory, number, time, text, reason) SELECT id, 1 + "
             "(SELECT count(*) FROM versions WHERE memory = id), ?, text, ? FROM memories "
             "WHERE id = ?",
-            (time, reason, id),
+            (time, reason, row.id),
         )
-        self._all("UPDATE memories SET text = ?, digest = ? WHERE id = ?", (text, digest, id))
+        self._all(
+            "UPDATE memories SET text = ?, digest = ?, photograph = ? WHERE id = ?",
+            (row.text, row.digest, row.photograph, row.id),
+        )
         stored = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-        self._all("UPDATE vectors SET vector = ? WHERE id = ?", (stored, id))
+        self._all("UPDATE vectors SET vector = ? WHERE id = ?", (stored, row.id))
 
     def add_version(self, memory: int, number: int, time: float, text: str, reason: str) -> None:
         self._all(
