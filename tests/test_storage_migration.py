@@ -70,7 +70,7 @@ def test_everything_is_there_and_new_things_work(old: Path, tmp_path: Path) -> N
             assert header["version"] == 2
             for line in lines:
                 assert (line.pop("photograph"), line.pop("deferred")) == (None, False)
-                assert line.pop("versions") == []
+                assert (line.pop("deferred_context"), line.pop("versions")) == ("", [])
             assert lines == expected
         kept = memory.list()
         assert [record.status for record in kept[2:4]] == ["open", "completed"]

@@ -256,6 +256,7 @@ class _Parsed:
                 created=draft.now,
                 photograph=_photograph(line["photograph"]),
                 deferred=int(line["deferred"]),
+                deferred_context=check_text(line["deferred_context"], "a context", empty=True),
             )
         )
         self.traces.append(trace)
@@ -332,7 +333,12 @@ _HEADER = frozenset(
 )
 _OWN = frozenset(("occurrences", "trace", "vector", "versions"))
 _MEMORY = frozenset(Row._fields) - {"namespace", "digest"} | _OWN
-_SINCE_2: dict[str, Any] = {"photograph": None, "deferred": False, "versions": []}
+_SINCE_2: dict[str, Any] = {
+    "photograph": None,
+    "deferred": False,
+    "deferred_context": "",
+    "versions": [],
+}
 
 
 def _memory(line: bytes, version: int) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class Row(NamedTuple):
     created: float
     photograph: str | None = None
     deferred: int = 0
+    deferred_context: str = ""
 
 
 class Loaded(NamedTuple):
