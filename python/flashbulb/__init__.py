@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from flashbulb.arousal import ArousalDetector, ArousalResult
     from flashbulb.engine import Engine
     from flashbulb.memory import Memory
+    from flashbulb.photograph import Extracted, Photographer
     from flashbulb.reconsolidation import Reconsolidation
     from flashbulb.records import Hit, Occurrence, Record, Version
     from flashbulb.surprise import Surprise, SurpriseDetector
@@ -44,11 +45,13 @@ __all__ = [
     "DimensionMismatch",
     "EmbedderMismatch",
     "Engine",
+    "Extracted",
     "FlashbulbError",
     "Hit",
     "Memory",
     "MemoryNotFound",
     "Occurrence",
+    "Photographer",
     "Policy",
     "Reconsolidation",
     "Record",
@@ -70,9 +73,11 @@ _LAZY = {
     "ArousalDetector": "flashbulb.arousal",
     "ArousalResult": "flashbulb.arousal",
     "Engine": "flashbulb.engine",
+    "Extracted": "flashbulb.photograph",
     "Hit": "flashbulb.records",
     "Memory": "flashbulb.memory",
     "Occurrence": "flashbulb.records",
+    "Photographer": "flashbulb.photograph",
     "Reconsolidation": "flashbulb.reconsolidation",
     "Record": "flashbulb.records",
     "Surprise": "flashbulb.surprise",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from flashbulb._check import same_json, to_json
 from flashbulb._store import Space, Store
 from flashbulb.engine import Engine
+from flashbulb.photograph.extracted import FIELDS, from_json
 from flashbulb.records import Occurrence, Record, Stats, Status
 from flashbulb.storage.translation import decoding
 
@@ -40,6 +41,7 @@ def records(
         with decoding(store.path):
             tags = tuple(json.loads(row.tags))
             metadata = json.loads(row.metadata)
+            photograph = from_json(row.photograph, row._asdict())
             later = [Occurrence(at, json.loads(text)) for at, text in repeats.get(id, ())]
         result.append(
             Record(
@@ -63,10 +65,8 @@ def records(
                 effective_vividness=effective[i],
                 access_count=column["access_count"][i],
                 last_access=_none(column["last_access"][i]),
-                who=row.who,
-                what=row.what,
-                when=row.when,
-                where=row.where,
+                **{name: photograph[name].value if name in photograph else None for name in FIELDS},
+                photograph=photograph,
             )
         )
     return result

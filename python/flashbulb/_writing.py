@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 from flashbulb._check import check_text, check_unit, to_json
 from flashbulb._draft import Draft
 from flashbulb._store import Space, Store
+from flashbulb.photograph import FIELDS, Extracted, Photographer
+from flashbulb.photograph.extracted import photograph_json
 from flashbulb.storage.rows import Row
 
-__all__ = ["Arousal", "Detector", "judge", "store_drafts"]
+__all__ = ["Arousal", "Detector", "Photograph", "judge", "store_drafts", "take"]
 
 _COMPLETED = 2  # the engine's number
+
+Photograph: TypeAlias = "dict[str, Extracted]"
 
 log = logging.getLogger("flashbulb")
 
@@ -59,12 +63,21 @@ def judge(detector: Detector | None, draft: Draft) -> Arousal:
     )
 
 
+def take(photographer: Photographer, draft: Draft) -> Photograph:
+    """The photograph of a draft; what its caller said goes first."""
+    given = {name: getattr(draft, name) for name in FIELDS}
+    return photographer.photograph(
+        draft.text, created=draft.now, context=draft.context, given=given
+    )
+
+
 def store_drafts(
     store: Store,
     space: Space,
     drafts: Sequence[Draft],
     vectors: NDArray[np.float32],
     arousals: Sequence[Arousal],
+    photographs: Sequence[Photograph | None],
 ) -> list[int]:
     """Store the drafts in one transaction, under the store's lock; return an id for each.
 
@@ -78,8 +91,8 @@ def store_drafts(
     try:
         with store.write():
             ids = [
-                batch.store(draft, vector, arousal)
-                for draft, vector, arousal in zip(drafts, vectors, arousals, strict=True)
+                batch.store(*each)
+                for each in zip(drafts, vectors, arousals, photographs, strict=True)
             ]
             batch.finish()
         committed = True
@@ -121,7 +134,13 @@ class _Batch:
         self._waiting: list[_Waiting] = []
         self.added: dict[int, str] = {}
 
-    def store(self, draft: Draft, vector: NDArray[np.float32], arousal: Arousal) -> int:
+    def store(
+        self,
+        draft: Draft,
+        vector: NDArray[np.float32],
+        arousal: Arousal,
+        photograph: Photograph | None,
+    ) -> int:
         if self._number is None:
             self._number = self._database.create_namespace(self._space.name)
         policy, detector = self._store.policy, self._detector
@@ -145,6 +164,8 @@ class _Batch:
         id = self._store.next_id
         self._store.next_id += 1
         pinned = by_surprise and self._may_pin(id)
+        if by_surprise and photograph is None:  # no LLM is asked while the lock is held
+            photograph = take(Photographer(), draft)
         self._database.insert(
             Row(
                 id=id,
@@ -164,6 +185,7 @@ class _Batch:
                 flashbulb=int(by_surprise or arousal.score >= policy.flashbulb_threshold),
                 pinned_by="surprise" if pinned else None,
                 created=draft.now,
+                photograph=photograph_json(photograph or {}),
             )
         )
         self.added[id] = draft.text

@@ -30,10 +30,11 @@ from flashbulb._rewriting import history, present, rewrite
 from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
 from flashbulb._why_not import WhyNot, not_found, why_not
-from flashbulb._writing import Detector, judge, store_drafts
+from flashbulb._writing import Detector, judge, store_drafts, take
 from flashbulb.arousal import ArousalDetector
 from flashbulb.embedding import resolve_embedder
 from flashbulb.errors import MemoryNotFound, StoreClosed
+from flashbulb.photograph import Photographer
 from flashbulb.policy import Policy
 from flashbulb.reconsolidation import Reconsolidation
 from flashbulb.records import Hit, Record, Stats, Version
@@ -68,6 +69,9 @@ class Memory:
         How unusual an embedding is, or None: off. Each mode keeps its own statistics.
     namespace : str
         Which of the store's memories this object sees; see :meth:`namespace`.
+    photographer : Photographer, optional
+        Finds who, what, when and where of a flashbulb. By default ``Photographer()``, which asks
+        no LLM. A flashbulb by surprise alone is looked at by patterns only.
     neutral : bool
         For factual stores: no arousal, no surprise; ranks by similarity and recency.
     durability : {"full", "normal"}
@@ -108,6 +112,7 @@ class Memory:
         detector: Detector | None = None,
         surprise: SurpriseMode | None = "centroid",
         namespace: str = "default",
+        photographer: Photographer | None = None,
         neutral: bool = False,
         durability: Durability = "full",
         timeout: float = 5.0,
@@ -137,6 +142,11 @@ class Memory:
         self._detector: Detector | None = None
         if not neutral:
             self._detector = ArousalDetector() if detector is None else detector
+        if photographer is not None and not isinstance(photographer, Photographer):
+            raise TypeError(
+                f"photographer must be a Photographer, got {type(photographer).__name__}"
+            )
+        self._photographer = Photographer() if photographer is None else photographer
         self._embedder = resolve_embedder(embedder)
         self._root: Memory | None = None  # of a view: what keeps the store open
         self._closed = False
@@ -234,8 +244,13 @@ class Memory:
             return []
         vectors = self._embedder.embed_documents([draft.text for draft in drafts])
         arousals = [judge(self._detector, draft) for draft in drafts]
+        threshold = self._store.policy.flashbulb_threshold
+        photographs = [
+            take(self._photographer, draft) if arousal.score >= threshold else None
+            for draft, arousal in zip(drafts, arousals, strict=True)
+        ]
         with self._open() as space:
-            ids = store_drafts(self._store, space, drafts, vectors, arousals)
+            ids = store_drafts(self._store, space, drafts, vectors, arousals, photographs)
             return _reading.records(self._store, space, ids, [draft.now for draft in drafts])
 
     def forget(self, id: int) -> bool:

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
+from flashbulb.photograph import Extracted
+
 __all__ = ["Hit", "Occurrence", "Record", "Stats", "Status", "Version", "Weights", "rounded_terms"]
 
 Status = Literal["none", "open", "completed"]
@@ -74,6 +76,9 @@ class Record:
     what: str | None
     when: str | None
     where: str | None
+    """What the caller said; of a flashbulb else what was extracted from its text."""
+    photograph: dict[str, Extracted]
+    """Where who, what, when and where are from: those that are known, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The photograph of a flashbulb: who, what, when and where."""
 
-from flashbulb.photograph.taking import FIELDS, Extracted, Photographer, photograph
+from .extracted import FIELDS, Extracted, Source
+from .taking import Photographer, photograph
 
-__all__ = ["FIELDS", "Extracted", "Photographer", "photograph"]
+__all__ = ["FIELDS", "Extracted", "Photographer", "Source", "photograph"]

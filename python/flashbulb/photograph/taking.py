@@ -5,21 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any
 
-from flashbulb._check import check_optional_text, check_text
+from flashbulb._check import check_limit, check_optional_text, check_text
 from flashbulb._time import Time, to_seconds
+from flashbulb.arousal.asking import Circuit, NoAnswer, TimeLimit, within
 
+from .extracted import FIELDS, Extracted
 from .patterns import find
-from .times import find_time, precision
+from .times import find_time
 
-__all__ = ["FIELDS", "Extracted", "Photographer", "Source", "photograph"]
-
-FIELDS = ("who", "what", "when", "where")
-
-Source = Literal["caller", "llm", "pattern", "model"]
+__all__ = ["Photographer", "photograph"]
 
 MAX_CHARACTERS = 8_000
 """So many of a text are looked at."""
@@ -33,32 +30,6 @@ _ENTITIES = {
 _log = logging.getLogger("flashbulb")
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """One field of a photograph, and where it is from.
-
-    Attributes
-    ----------
-    value : str
-        For `when` ISO 8601 text, as precise as the text is, wherever its words could be read.
-    source : {"caller", "llm", "pattern", "model"}
-    span : (start, end) or None
-        Where in the text; None for what the caller said.
-    """
-
-    value: str
-    source: Source
-    span: tuple[int, int] | None = None
-
-    @property
-    def precision(self) -> str | None:
-        """Of a time: "year", "month", "week", "day", "part of a day", "hour", "minute", "second".
-
-        None for any other value.
-        """
-        return precision(self.value)
-
-
 class Photographer:
     """Finds who, what, when and where in a text. Empty is better than wrong.
 
@@ -67,10 +38,12 @@ class Photographer:
     llm : callable or None
         Called with text and context; answers a mapping, or an object, with some of ``who``,
         ``what``, ``when`` and ``where``. What does not occur in the text is dropped. If it fails,
-        that is reported through ``logging`` and the rest goes on without it.
+        that is reported through ``logging``, and the rest goes on without it.
     model : callable or None
         A loaded pipeline of spaCy, asked for persons, organisations and places where the patterns
         found none. Nothing is downloaded.
+    deadline : float
+        Seconds for the LLM's answer. After five failures in a row it is not asked for a while.
 
     Notes
     -----
@@ -84,12 +57,19 @@ class Photographer:
         self,
         llm: Callable[[str, str], Any] | None = None,
         model: Callable[[str], Any] | None = None,
+        *,
+        deadline: float = 20.0,
     ) -> None:
         for name, value in (("llm", llm), ("model", model)):
             if value is not None and not callable(value):
                 raise TypeError(f"{name} must be callable or None, got {value!r:.80}")
+        seconds = check_limit(deadline, "deadline")
+        if seconds is None or not seconds > 0:
+            raise ValueError(f"deadline must be a number of seconds above 0, got {deadline!r}")
         self._llm = llm
         self._model = model
+        self._deadline = seconds
+        self._circuit = Circuit()
 
     def photograph(
         self,
@@ -133,19 +113,30 @@ class Photographer:
         if self._llm is None or len(known) == len(FIELDS):
             return
         try:
-            answer = self._llm(text, context)
-            values = {
-                name: answer.get(name)
-                if isinstance(answer, Mapping)
-                else getattr(answer, name, None)
-                for name in FIELDS
-            }
+            self._circuit.enter()
+        except NoAnswer as error:
+            _log.debug("the LLM's photograph is left out: %s", error)
+            return
+        try:
+            values = within(TimeLimit(self._deadline), lambda: self._answer(text, context))
         except Exception as error:
+            self._circuit.failed()
             _log.warning("the LLM's photograph is left out: %s", error or type(error).__name__)
             return
+        except BaseException:
+            self._circuit.left()
+            raise
+        self._circuit.succeeded()
         for name, value in values.items():
             if isinstance(value, str) and value.strip():
                 yield name, value.strip()
+
+    def _answer(self, text: str, context: str) -> dict[str, object]:
+        assert self._llm is not None
+        answer = self._llm(text, context)
+        if isinstance(answer, Mapping):
+            return {name: answer.get(name) for name in FIELDS}
+        return {name: getattr(answer, name, None) for name in FIELDS}
 
     def _modelled(
         self, text: str, known: Mapping[str, Extracted]

@@ -21,7 +21,7 @@ from dateutil.relativedelta import relativedelta
 
 from .time_words import TimeWords, time_words
 
-__all__ = ["find_time", "precision"]
+__all__ = ["find_time"]
 
 _NEAR_DAYS = 120
 """A date without a year is the nearest one, if it is no further away."""
@@ -31,26 +31,6 @@ _NEAR_CHARACTERS = 200
 
 _MOST = 20
 """So many times of a kind are looked at: a list of dates is no event."""
-
-_SHAPES = {
-    r"\d{4}": "year",
-    r"\d{4}-\d\d": "month",
-    r"\d{4}-W\d\d": "week",
-    r"\d{4}-\d\d-\d\d": "day",
-    r"\S+T\d\d/\S+": "part of a day",
-    r"\S+T\d\d": "hour",
-    r"\S+T\d\d:\d\d": "minute",
-    r"\S+T\d\d:\d\d:\d\d": "second",
-}
-_OFFSET = r"(?:[+-]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?"
-
-
-def precision(value: str) -> str | None:
-    """How precise the ISO text of a time is, "year" to "second"; None for other text."""
-    for shape, name in _SHAPES.items():
-        if re.fullmatch(shape + _OFFSET, value):
-            return name
-    return None
 
 
 class Found(NamedTuple):
