@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbulb._check import check_text, check_unit, to_json
+from flashbulb._check import to_json
 from flashbulb._draft import Draft
+from flashbulb._judging import Arousal
 from flashbulb._store import Space, Store
 from flashbulb.photograph import FIELDS, Extracted, Photographer
 from flashbulb.photograph.extracted import photograph_json
 from flashbulb.storage.rows import Row
 
-__all__ = ["Arousal", "Detector", "Photograph", "judge", "store_drafts", "take"]
+__all__ = ["Photograph", "store_drafts", "take"]
 
 _COMPLETED = 2  # the engine's number
 
@@ -27,48 +27,14 @@ Photograph: TypeAlias = "dict[str, Extracted]"
 log = logging.getLogger("flashbulb")
 
 
-@dataclass(frozen=True, slots=True)
-class Arousal:
-    """How critical a text is, and who said so."""
-
-    score: float
-    source: str
-
-
-class Detector(Protocol):
-    """What judges the arousal of a text: an ``ArousalDetector``, or anything like it."""
-
-    def detect(self, text: str, context: str = "") -> Any:
-        """An object with a ``score`` in [0, 1] and a ``source``, a str that is not blank.
-
-        What follows from the score (salience, floor, flashbulb) is the policy's.
-        """
-
-
-def judge(detector: Detector | None, draft: Draft) -> Arousal:
-    """How critical a draft is; with None that is not asked."""
-    if draft.arousal is not None:
-        return Arousal(draft.arousal, "given")
-    if detector is None:
-        return Arousal(0.0, "off")
-    result = detector.detect(draft.text, draft.context)
-    if not (hasattr(result, "score") and hasattr(result, "source")):
-        raise TypeError(
-            "a detector's detect(text, context) must return an object with a score in [0, 1] and "
-            f"a source, such as flashbulb.ArousalResult; got {type(result).__name__} {result!r:.80}"
-        )
-    return Arousal(
-        check_unit(result.score, "the detector's score"),
-        check_text(result.source, "the detector's source"),
-    )
-
-
-def take(photographer: Photographer, draft: Draft) -> Photograph:
-    """The photograph of a draft; what its caller said goes first."""
-    given = {name: getattr(draft, name) for name in FIELDS}
-    return photographer.photograph(
-        draft.text, created=draft.now, context=draft.context, given=given
-    )
+def take(photographer: Photographer, event: Draft | Row) -> Photograph:
+    """The photograph of what is or was remembered; what its caller said goes first."""
+    given = {name: getattr(event, name) for name in FIELDS}
+    if isinstance(event, Draft):
+        created, context = event.now, event.context
+    else:
+        created, context = event.created, event.deferred_context
+    return photographer.photograph(event.text, created=created, context=context, given=given)
 
 
 def store_drafts(
@@ -186,6 +152,8 @@ class _Batch:
                 pinned_by="surprise" if pinned else None,
                 created=draft.now,
                 photograph=photograph_json(photograph or {}),
+                deferred=int(arousal.deferred),
+                deferred_context=draft.context if arousal.deferred else "",
             )
         )
         self.added[id] = draft.text

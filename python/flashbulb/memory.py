@@ -25,12 +25,13 @@ from flashbulb._check import (
     check_text,
 )
 from flashbulb._draft import Draft
+from flashbulb._judging import Detector, KeptAnswers, judge, settle
 from flashbulb._recalling import Question, answer
 from flashbulb._rewriting import history, present, rewrite
 from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
 from flashbulb._why_not import WhyNot, not_found, why_not
-from flashbulb._writing import Detector, judge, store_drafts, take
+from flashbulb._writing import store_drafts, take
 from flashbulb.arousal import ArousalDetector
 from flashbulb.embedding import resolve_embedder
 from flashbulb.errors import MemoryNotFound, StoreClosed
@@ -42,6 +43,8 @@ from flashbulb.storage.sqlite import Database, Durability
 from flashbulb.surprise import SurpriseMode
 
 __all__ = ["Memory"]
+
+_RESCORED_TOGETHER = 256
 
 
 class Memory:
@@ -63,8 +66,9 @@ class Memory:
         did until now stays.
     detector : optional
         Judges arousal: any object with ``detect(text, context)`` that returns a ``score`` in
-        [0, 1] and a ``source``. By default ``ArousalDetector()``, the rules, which do not look
-        at the context.
+        [0, 1] and a ``source``. By default ``ArousalDetector()``, the rules. What the LLM of an
+        ``ArousalDetector`` says is kept in the store; :meth:`rescore` asks it what it was not
+        asked, or did not answer.
     surprise : {"centroid", "neighbours", None}
         How unusual an embedding is, or None: off. Each mode keeps its own statistics.
     namespace : str
@@ -243,7 +247,7 @@ class Memory:
         if not drafts:
             return []
         vectors = self._embedder.embed_documents([draft.text for draft in drafts])
-        arousals = [judge(self._detector, draft) for draft in drafts]
+        arousals = judge(self._detector, drafts, vectors, self._store)
         threshold = self._store.policy.flashbulb_threshold
         photographs = [
             take(self._photographer, draft) if arousal.score >= threshold else None
@@ -352,6 +356,56 @@ class Memory:
                 if change is not None:
                     rewrite(self._store, space, known, change, vector, moment)
                 return self._record(space, known, moment)
+
+    def rescore(self, *, limit: int | None = None, now: Time | None = None) -> int:
+        """Ask the detector's LLM about what it has not scored yet; return how many it has now.
+
+        These are the memories that an ``ArousalDetector(deferred=True)`` left to it, and those
+        about which it could not be asked (no answer in time, no budget, an error). Until then they
+        have the score of the cheaper stages; from then on salience, floor and flashbulb are as if
+        the LLM had been asked at once, and vividness is not below the floor. What fails again is
+        left for the next call, of this process or another: nothing is lost by closing.
+
+        Parameters
+        ----------
+        limit : int, optional
+            How many at most, the oldest first; by default all.
+
+        Raises
+        ------
+        ValueError
+            If the detector has no LLM.
+        """
+        count = None if limit is None else check_count(limit, "limit")
+        moment = self._now(now)
+        detector = self._detector
+        if not isinstance(detector, ArousalDetector) or not detector.asks_llm:
+            raise ValueError(
+                "there is no LLM to ask: open the Memory with ArousalDetector(llm=...)"
+            )
+        with self._open() as space:
+            number = -1 if space.number is None else space.number
+            ids = self._store.database.deferred(number, count)
+        settled = 0
+        threshold = self._store.policy.flashbulb_threshold
+        for start in range(0, len(ids), _RESCORED_TOGETHER):
+            with self._open() as space:
+                some = [id for id in ids[start : start + _RESCORED_TOGETHER] if id in space.engine]
+                rows = list(self._store.database.rows(some).values())
+                vectors = space.engine.vectors(np.array([row.id for row in rows], np.int64))
+            results = detector.settle(
+                [row.text for row in rows],
+                [row.deferred_context for row in rows],
+                vectors=list(vectors),
+                cache=KeptAnswers(self._store),
+            )
+            photographs = [
+                take(self._photographer, row) if result.score >= threshold else None
+                for row, result in zip(rows, results, strict=True)
+            ]
+            with self._open() as space:
+                settled += settle(self._store, space, rows, results, photographs, moment)
+        return settled
 
     def reinforce(self, ids: int | Iterable[int], *, now: Time | None = None) -> None:
         """Count these memories as used, and strengthen each, at most once an hour.

@@ -31,6 +31,8 @@ Stage = Callable[..., Any]
 """A model or LLM: called with text and context; answers what ``parse_reply`` takes."""
 
 _MOST_THREADS = 8
+_LASTING = ("reply", "steering")
+"""Kinds of failure that asking again would not mend."""
 _SUREST = 0.99
 """A higher confidence weighs no more."""
 
@@ -48,6 +50,8 @@ class _Opinion:
     problems: list[str] = field(default_factory=list)
     reply: Reply | None = None
     """The LLM's."""
+    pending: bool = False
+    """It may answer yet, when asked again."""
 
     def add(self, name: StageName, reply: Reply) -> None:
         self.stages.append(StageScore(name, reply.score, reply.confidence))
@@ -161,6 +165,11 @@ class ArousalDetector:
     ) -> list[ArousalResult]:
         """Judge many texts; an LLM is asked about several at a time."""
         return self._judge(texts, contexts, vectors, cache, ask=not self._deferred)
+
+    @property
+    def asks_llm(self) -> bool:
+        """Whether there is an LLM."""
+        return self._llm is not None
 
     async def adetect(
         self, text: str, context: str = "", *, vector: Any = None, cache: Cache | None = None
@@ -278,6 +287,7 @@ class ArousalDetector:
             )
         except Exception as error:
             kind = error.kind if isinstance(error, NoAnswer) else "error"
+            opinion.pending = kind not in _LASTING
             self._fall_back(opinion, "llm", kind, error)
         else:
             opinion.add("llm", opinion.reply)
@@ -308,6 +318,7 @@ class ArousalDetector:
             surprise=None if reply is None else reply.surprise,
             stages=tuple(stages),
             fallback="; ".join(opinion.problems) or None,
+            deferred=opinion.pending,
         )
 
     def _mean(self, stages: Sequence[StageScore]) -> tuple[float, float]:

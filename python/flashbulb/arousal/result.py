@@ -64,7 +64,8 @@ class ArousalResult:
     fallback : str or None
         Why a stage that was asked, or should have been, did not answer.
     deferred : bool
-        Whether an LLM is still to be asked.
+        Whether an LLM is still to be asked, or asked again: it was to be asked later, or gave no
+        answer for a cause that may pass.
     """
 
     score: float

@@ -215,6 +215,27 @@ class Database:
             (memory, namespace, time, metadata),
         )
 
+    def deferred(self, namespace: int, limit: int | None) -> list[int]:
+        """Ids of the memories that an LLM is still to score, the oldest first."""
+        return [
+            id
+            for (id,) in self._all(
+                "SELECT id FROM memories WHERE namespace = ? AND deferred ORDER BY id LIMIT ?",
+                (namespace, -1 if limit is None else limit),
+                (int,),
+            )
+        ]
+
+    def set_arousal(
+        self, id: int, arousal: float, source: str, *, flashbulb: bool, photograph: str | None
+    ) -> None:
+        """What is settled now, and need no longer be asked; a photograph if there is a new one."""
+        self._all(
+            "UPDATE memories SET arousal = ?, arousal_source = ?, flashbulb = ?, deferred = 0, "
+            "deferred_context = '', photograph = coalesce(?, photograph) WHERE id = ?",
+            (arousal, source, int(flashbulb), photograph, id),
+        )
+
     def set_pinned_by(self, id: int, source: str | None) -> None:
         self._all("UPDATE memories SET pinned_by = ? WHERE id = ?", (source, id))
 
