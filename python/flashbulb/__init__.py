@@ -28,7 +28,7 @@ from flashbulb.policy import Policy
 if TYPE_CHECKING:
     from flashbulb._threads import get_threads, set_threads
     from flashbulb._why_not import WhyNot
-    from flashbulb.arousal import ArousalDetector, ArousalResult
+    from flashbulb.arousal import ArousalDetector, ArousalResult, LLMJudge
     from flashbulb.engine import Engine
     from flashbulb.memory import Memory
     from flashbulb.photograph import Extracted, Photographer
@@ -48,6 +48,7 @@ __all__ = [
     "Extracted",
     "FlashbulbError",
     "Hit",
+    "LLMJudge",
     "Memory",
     "MemoryNotFound",
     "Occurrence",
@@ -75,6 +76,7 @@ _LAZY = {
     "Engine": "flashbulb.engine",
     "Extracted": "flashbulb.photograph",
     "Hit": "flashbulb.records",
+    "LLMJudge": "flashbulb.arousal",
     "Memory": "flashbulb.memory",
     "Occurrence": "flashbulb.records",
     "Photographer": "flashbulb.photograph",
