@@ -53,6 +53,7 @@ WITHOUT_PROTECTION = {
     "llm_unsure_low": 0.2,
     "llm_unsure_confidence": 0.0,
     "llm_confirms_flashbulbs": False,
+    "critical_question_ramp": 1.0,
 }
 
 

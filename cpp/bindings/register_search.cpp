@@ -41,7 +41,8 @@ py::tuple search_rows(const py::object& queries_object,
                       const py::object& time_exempt, const std::optional<int>& status,
                       const py::object& allowed, const Sketch* sketch, const std::string& path,
                       const Partition* partition, std::size_t least_lists, std::size_t wanted_rows,
-                      const py::object& candidates_object, std::size_t least_candidates) {
+                      const py::object& candidates_object, std::size_t least_candidates,
+                      std::optional<double> vividness_ramp_end) {
     const auto queries = require_array<float>(queries_object, "queries", 2);
     if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
         throw py::value_error("queries must have " + std::to_string(view.dim()) + " columns, got " +
@@ -57,6 +58,7 @@ py::tuple search_rows(const py::object& queries_object,
     request.similarity_weight = similarity_weight;
     request.vividness_weight = vividness_weight;
     request.recency_weight = recency_weight;
+    request.vividness_ramp_end = vividness_ramp_end;
     request.filter.tags = tags;
     request.filter.unknown_tag = unknown_tag;
     request.filter.since = since;
@@ -133,6 +135,7 @@ void register_search(py::module_& module) {
                py::arg("path") = "auto", py::kw_only(), py::arg("partition") = nullptr,
                py::arg("least_lists") = 1, py::arg("wanted_rows") = 0,
                py::arg("candidates") = py::none(), py::arg("least_candidates") = 1,
+               py::arg("vividness_ramp_end") = std::nullopt,
                "Fused top-k, exact unless a partition or candidates say where to look: (ids, "
                "scores, similarities, cosines, vividness bonus, recency "
                "bonus), each (queries, k).");

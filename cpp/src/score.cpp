@@ -20,8 +20,9 @@ Ramp ramp_between(double start, double end) {
 
 }  // namespace
 
-Ramps ramps_of(const Policy& policy) noexcept {
-    return {ramp_between(policy.vividness_ramp_start, policy.vividness_ramp_end),
+Ramps ramps_of(const Policy& policy, const SearchRequest& request) noexcept {
+    return {ramp_between(policy.vividness_ramp_start,
+                         request.vividness_ramp_end.value_or(policy.vividness_ramp_end)),
             ramp_between(policy.recency_ramp_start, policy.recency_ramp_end)};
 }
 
@@ -41,7 +42,7 @@ std::vector<Scored> score_rows(const VectorView& vectors, const TraceTable& trac
                                            request.recency_weight);
     const auto columns = law_columns(traces.columns());
     const std::int64_t* ids = traces.columns().id;
-    const Ramps ramps = ramps_of(traces.policy());
+    const Ramps ramps = ramps_of(traces.policy(), request);
     const SparseAddends none_given;
     const SparseAddends& addends = request.addends.empty() ? none_given : request.addends[query];
     std::size_t next_addend = 0;

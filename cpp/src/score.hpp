@@ -15,7 +15,7 @@ struct Ramps {
     kernels::Ramp recency;
 };
 
-[[nodiscard]] Ramps ramps_of(const Policy& policy) noexcept;
+[[nodiscard]] Ramps ramps_of(const Policy& policy, const SearchRequest& request) noexcept;
 
 struct Scored {
     std::int64_t id;

@@ -74,7 +74,7 @@ SelectionPlan::SelectionPlan(const VectorView& store, const TraceTable& table,
       laws(law_parameters(table.policy(), wanted.now, wanted.vividness_weight,
                           wanted.recency_weight)),
       plain_laws(law_parameters(table.policy(), wanted.now, 1.0, 1.0)),
-      ramps(ramps_of(table.policy())) {
+      ramps(ramps_of(table.policy(), wanted)) {
     const bool sketched = request.sketch != nullptr;
     batch = sketched && request.query_count >= smallest_batch;
     full_batch = request.path != SearchPath::int4 && BatchProducts::multiplies_both_planes() &&

@@ -22,9 +22,25 @@ from flashbulb._check import (
 from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
 from flashbulb.engine import SearchResult
+from flashbulb.lexical import words as terms_of
 from flashbulb.records import Hit, Weights
 
 __all__ = ["Question", "Ranking", "answer", "hits_at", "ranking"]
+
+# Words of questions that ask for what is critical, whatever it is about; lexical terms of them
+# decide. Everyday worries ("problem", "trouble") are not among them.
+_CRITICAL_TERMS = frozenset(
+    terms_of(
+        """alarm alert attention blocker breach broken catastrophe catastrophic crisis critical
+        disaster emergency failure fatal incident outage serious severe urgency urgent urgently
+        Alarm Ausfall Blocker dringend dringende dringenden kritisch kritische kritischen Notfall
+        Notfälle Störung Störungen
+        alarma averías crisis crítica crítico emergencia fallos graves incidente urgencia urgente
+        alarme critique défaillances graves incident panne urgence
+        紧急 严重 故障 緊急 重大 障害""",
+        query=True,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +168,7 @@ def _search(
         since = until = None
     elif space.number is not None and (since is not None or until is not None):
         also = store.database.occurring(space.number, since, until)
+    critical = not _CRITICAL_TERMS.isdisjoint(terms_of(question.text, query=True))
     ids = np.fromiter(words.keys(), np.int64, len(words))
     lexical = np.fromiter(words.values(), np.float64, len(words))
     return space.engine.search(
@@ -167,6 +184,7 @@ def _search(
         similarity_weight=1.0 - weights.lexical,
         addends=(ids, weights.lexical * lexical),
         vividness_weight=weights.vividness,
+        vividness_ramp_end=store.policy.critical_question_ramp_end if critical else None,
         exact=exact,
     )
 

@@ -324,6 +324,7 @@ class Engine:
         addends: Any = None,
         vividness_weight: float | None = None,
         recency_weight: float | None = None,
+        vividness_ramp_end: float | None = None,
         exact: bool | None = None,
     ) -> SearchResult:
         """The top k by similarity, vividness and recency together. Changes nothing.
@@ -355,8 +356,8 @@ class Engine:
             ``similarity = similarity_weight · cosine + addend``.
         addends : (ids, values), or a list of them, one a query
             Sparse values to add to the similarity; unknown ids are passed over.
-        vividness_weight, recency_weight : float, optional
-            In place of the policy's. Both 0: plain similarity.
+        vividness_weight, recency_weight, vividness_ramp_end : float, optional
+            In place of the policy's. Both weights 0: plain similarity.
         exact : bool, optional
             True: all rows are looked at. False: not all, if the engine knows where to look, even
             of ``Engine(approximate=False)``. None: approximately where that is faster, which it is
@@ -409,7 +410,7 @@ class Engine:
                 self._path,
             )
             added = [self._traces.addend_rows(ids, values) for ids, values in pairs]
-            found = _search(rows, added, arguments, nearby)
+            found = _search(rows, added, arguments, nearby, vividness_ramp_end)
         if exact is False or (exact is None and self._approximate):
             self._growth.note(rows)
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
@@ -736,6 +737,7 @@ def _search(
     addends: list[tuple[NDArray[np.int64], NDArray[np.float64]]],
     arguments: tuple[Any, ...],
     nearby: list[dict[str, Any]],
+    vividness_ramp_end: float | None,
 ) -> tuple[Any, ...]:
     """One call for all queries, or one for each if each has candidates of its own.
 
@@ -743,9 +745,17 @@ def _search(
     """
     if len(nearby) <= 1:
         near = nearby[0] if nearby else {}
+        if vividness_ramp_end is not None:
+            near = {**near, "vividness_ramp_end": vividness_ramp_end}
         return _core.search(queries, addends, *arguments, **near)
     each = [
-        _core.search(queries[i : i + 1], addends[i : i + 1], *arguments, **near)
+        _core.search(
+            queries[i : i + 1],
+            addends[i : i + 1],
+            *arguments,
+            vividness_ramp_end=vividness_ramp_end,
+            **near,
+        )
         for i, near in enumerate(nearby)
     ]
     return tuple(map(np.concatenate, zip(*each, strict=True)))

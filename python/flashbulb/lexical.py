@@ -62,6 +62,9 @@ _LETTER = rf"(?:(?![{_UNSPACED}])(?:[^\W_]|[{_MARKS}]))"
 _ANY_WORD = re.compile(rf"[{_UNSPACED}]+|{_LETTER}+(?:[{re.escape(_JOINERS)}]{_LETTER}+)*")
 _UNSPACED_START = re.compile(rf"[{_UNSPACED}]")
 _SEPARATOR = re.compile(r"[-_./@:+&#]")
+# Where camel case joins words: userName, HTTPServer.
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CASED_WORD = re.compile(r"[A-Za-z0-9]+")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _INVISIBLE[ord("’")] = ord("'")
 _INVISIBLE[ord("ʼ")] = ord("'")
@@ -74,8 +77,9 @@ def words(text: str, *, query: bool = False) -> list[str]:
 
     Words and numbers, without case, accents and width; English endings (plural, -ed, -ing) are
     cut, which finds 2 % more on LoCoMo. Joined names such as ``KAFKA-4`` give the whole and
-    each part. Scripts without spaces give pairs of characters, and for a stored text (not a
-    `query`) single characters too, so that a query of one character finds them.
+    each part; so do those in camel case, such as ``OutOfMemoryError``, whose parts come last.
+    Scripts without spaces give pairs of characters, and for a stored text (not a `query`) single
+    characters too, so that a query of one character finds them.
     """
     if text.isascii():
         found = _ASCII_WORD.findall(text.lower())
@@ -92,6 +96,11 @@ def words(text: str, *, query: bool = False) -> list[str]:
             terms.extend(word[i : i + 2] for i in range(len(word) - 1))
         else:
             _append_joined(word, terms)
+    if _HUMP.search(text):
+        for name in _CASED_WORD.findall(text):
+            parts = _HUMP.split(name)
+            if len(parts) > 1:
+                terms.extend(_stem(part[:_LONGEST_WORD].lower()) for part in parts)
     return terms
 
 

@@ -93,10 +93,13 @@ class Policy:
     recency_days: float = 30.0
     """Time constant of the recency term ``recency_weight · exp(-days / recency_days)``."""
     vividness_ramp_start: float = 0.0
-    vividness_ramp_end: float = 0.1
+    vividness_ramp_end: float = 0.3
     """The vividness bonus is scaled by a factor that rises linearly from 0 at the first similarity
     to 1 at the second, so that an emergency of another topic does not lead everywhere. Equal
     values switch a ramp off (published)."""
+    critical_question_ramp: float = 1 / 3
+    """For a question that asks for what is critical, the ramp has this share of its width: an
+    emergency answers it, whatever it is about. Published: 1."""
     recency_ramp_start: float = 0.3
     recency_ramp_end: float = 0.6
     """The same for the recency bonus: of memories that answer alike the newer one leads, but
@@ -172,6 +175,7 @@ class Policy:
             "completion_lowers_floor": False,
             "vividness_ramp_start": 0.0,
             "vividness_ramp_end": 0.0,
+            "critical_question_ramp": 1.0,
             "recency_ramp_start": 0.0,
             "recency_ramp_end": 0.0,
             "lexical_weight": 0.0,
@@ -189,6 +193,13 @@ class Policy:
             return self.important_floor
         return 0.0
 
+    @property
+    def critical_question_ramp_end(self) -> float:
+        """Where the ramp of vividness ends for a question that asks for what is critical."""
+        start = self.vividness_ramp_start
+        width = self.critical_question_ramp * (self.vividness_ramp_end - start)
+        return start + width if width >= _NARROWEST_RAMP else start
+
     def to_dict(self) -> dict[str, Any]:
         """All fields by name, as plain values."""
         return asdict(self)
@@ -205,6 +216,7 @@ _NOT_OF_CORE = frozenset(
         "llm_unsure_high",
         "llm_unsure_confidence",
         "llm_confirms_flashbulbs",
+        "critical_question_ramp",
         "reconsolidation_protects_above",
         "reconsolidation_boost",
     )
@@ -248,6 +260,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "recency_days": _POSITIVE,
     "vividness_ramp_start": (-1.0, 1.0),
     "vividness_ramp_end": (-1.0, 1.0),
+    "critical_question_ramp": _UNIT,
     "recency_ramp_start": (-1.0, 1.0),
     "recency_ramp_end": (-1.0, 1.0),
     "lexical_weight": _UNIT,
