@@ -23,6 +23,8 @@ VERBS = [
     "demo",
     "remember",
     "recall",
+    "why-not",
+    "explain",
     "forget",
     "complete",
     "list",

@@ -1,10 +1,12 @@
-"""The README does what it says: its snippets run, and what it shows is what the demo prints.
+"""The README does what it says: its snippets run, and what it shows is what they print.
 
-``python tests/test_readme.py`` puts the demo's present output into the README.
+``python tests/test_readme.py`` puts the present outputs into the README.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -23,6 +25,44 @@ SHOWN = re.compile(
     re.DOTALL,
 )
 
+PRINTED = re.compile(
+    r"(?P<before>```python\n(?P<code>(?:(?!```).)*?)```\n+<!-- what it prints -->\n```text\n)"
+    r"(?P<text>.*?)```\n",
+    re.DOTALL,
+)
+
+COMMAND = re.compile(
+    r"(?P<before><!-- output of COLUMNS=80 (?P<command>flashbulb explain .*?) -->\n```text\n)"
+    r"(?P<text>.*?)```\n",
+    re.DOTALL,
+)
+
+
+def output_of(*arguments: str) -> str:
+    """What the command prints, without blanks at the ends of lines."""
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
+    environment.pop("FORCE_COLOR", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "flashbulb", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        env=environment,
+        check=True,
+        timeout=120,
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.splitlines())
+
+
+def output_of_command(command: str) -> str:
+    return output_of(*shlex.split(command)[1:]).strip("\n") + "\n"
+
+
+def output_of_snippet(code: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README", "exec"), {"__name__": "readme"})
+    return printed.getvalue()
+
 
 def blocks(language: str) -> list[str]:
     return re.findall(
@@ -32,17 +72,7 @@ def blocks(language: str) -> list[str]:
 
 def demo_parts() -> dict[str, str]:
     """The parts of the demo's output that the README shows."""
-    environment = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
-    environment.pop("FORCE_COLOR", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "flashbulb", "demo"],
-        capture_output=True,
-        encoding="utf-8",
-        env=environment,
-        check=True,
-        timeout=120,
-    )
-    out = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+    out = output_of("demo")
     question = out[out.index("score = ") : out.index("\n2. ")]
     curves = out[out.index("Effective vividness of") : out.index("A right answer comes first")]
     return {"question 1": question.strip() + "\n", "curves": curves.strip() + "\n"}
@@ -114,8 +144,29 @@ def test_the_output_shown_is_the_output() -> None:
         assert shown[part] == text, f"run: python {Path(__file__).relative_to(ROOT)}"
 
 
+def test_what_a_command_prints_is_what_it_prints() -> None:
+    shown = list(COMMAND.finditer(README.read_text("utf-8")))
+    assert shown
+    for match in shown:
+        assert match["text"] == output_of_command(match["command"]), match["command"]
+
+
+def test_what_a_snippet_prints_is_what_it_prints() -> None:
+    shown = list(PRINTED.finditer(README.read_text("utf-8")))
+    assert shown
+    for match in shown:
+        assert match["text"] == output_of_snippet(match["code"])
+
+
 if __name__ == "__main__":
     parts = demo_parts()
-    README.write_text(
-        SHOWN.sub(lambda m: f"{m[1]}{parts[m['part']]}```\n", README.read_text("utf-8")), "utf-8"
-    )
+    text = SHOWN.sub(lambda m: f"{m[1]}{parts[m['part']]}```\n", README.read_text("utf-8"))
+    for pattern, source, printed in (
+        (COMMAND, "command", output_of_command),
+        (PRINTED, "code", output_of_snippet),
+    ):
+        text = pattern.sub(
+            lambda m, source=source, printed=printed: f"{m['before']}{printed(m[source])}```\n",
+            text,
+        )
+    README.write_text(text, "utf-8")

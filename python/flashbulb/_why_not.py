@@ -16,7 +16,7 @@ from flashbulb._store import Space, Store
 from flashbulb.errors import MemoryNotFound
 from flashbulb.records import Hit, Record, rounded_terms
 
-__all__ = ["Term", "WhyNot", "not_found", "why_not"]
+__all__ = ["Term", "WhyNot", "not_found", "score_terms", "why_not"]
 
 
 class Term(NamedTuple):
@@ -74,7 +74,7 @@ class WhyNot:
         """The terms of both scores, the score last; the printed numbers add up in every column."""
         if self.own is None or self.kth is None:
             return []
-        own, kth = _terms(self.own), _terms(self.kth)
+        own, kth = score_terms(self.own), score_terms(self.kth)
         return [
             Term(name, own[name], kth[name], round(own[name] - kth[name], 4) + 0.0) for name in own
         ]
@@ -111,7 +111,8 @@ class WhyNot:
         return "\n".join(lines)
 
 
-def _terms(hit: Hit) -> dict[str, float]:
+def score_terms(hit: Hit) -> dict[str, float]:
+    """Meaning, words, vividness, recency, and the score that they add up to, to 4 places."""
     words = hit._weights.lexical * hit.lexical
     names = ("meaning", "words", "vividness", "recency")
     parts = (hit.similarity - words, words, hit.vividness_bonus, hit.recency_bonus)

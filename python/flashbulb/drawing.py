@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Curve", "console", "curve_lines", "printable", "shortened", "stacked_bar"]
+__all__ = ["Curve", "console", "curve_lines", "printable", "shortened", "stacked_bar", "underlined"]
 
 # Characters that would turn the reading order around without being seen themselves.
 _BIDIRECTIONAL = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -33,14 +35,13 @@ def console(*, stderr: bool = False) -> Console:
 
 def printable(value: str) -> str:
     """One line of a stored text, in which no character can steer the terminal."""
-    return "".join(
-        character
-        if unicodedata.category(character) != "Cc" and character not in _BIDIRECTIONAL
-        else f"\\x{ord(character):02x}"
-        if ord(character) < 256
-        else f"\\u{ord(character):04x}"
-        for character in " ".join(value.split())
-    )
+    return "".join(map(_shown, " ".join(value.split())))
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) != "Cc" and character not in _BIDIRECTIONAL:
+        return character
+    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
 
 
 def shortened(value: str, length: int) -> str:
@@ -51,6 +52,48 @@ def shortened(value: str, length: int) -> str:
     cut = line[: length - 3]
     word = cut.rsplit(" ", 1)[0]
     return (word if len(word) > length * 2 // 3 else cut).rstrip(" ,;:") + "..."
+
+
+def underlined(
+    value: str, spans: Iterable[tuple[int, int]], width: int, *, ascii_only: bool
+) -> list[str]:
+    """A text in lines of at most `width` cells, and under each what is in `spans` marked.
+
+    A line without a mark has none below it. Spans are places in `value`.
+    """
+    marked = {place for start, end in spans for place in range(start, end)}
+    cells: list[tuple[str, bool]] = []
+    for word in re.finditer(r"\S+", value):
+        if cells:
+            cells.append((" ", {word.start() - 1, word.start()} <= marked))
+        cells += [(_shown(value[i]), i in marked) for i in range(*word.span())]
+    mark = "^" if ascii_only else "‾"
+    lines = []
+    while cells:
+        line, cells = _cut(cells, width)
+        lines.append("".join(text for text, _ in line))
+        marks = "".join((mark if under else " ") * cell_len(text) for text, under in line).rstrip()
+        if marks:
+            lines.append(marks)
+    return lines
+
+
+def _cut(
+    cells: list[tuple[str, bool]], width: int
+) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
+    """What fits into a line, and the rest; cut at a blank if there is one."""
+    used = fitting = 0
+    for text, _ in cells:
+        used += cell_len(text)
+        if used > width and fitting:
+            break
+        fitting += 1
+    else:
+        return cells, []
+    blanks = [i for i in range(1, fitting + 1) if cells[i][0] == " "]
+    if not blanks:
+        return cells[:fitting], cells[fitting:]
+    return cells[: blanks[-1]], cells[blanks[-1] + 1 :]
 
 
 def stacked_bar(values: Sequence[float], scale: float, width: int, *, ascii_only: bool) -> Text:

@@ -636,6 +636,16 @@ class Memory:
     ) -> None:
         self.close()
 
+    @property
+    def detector(self) -> Detector | None:
+        """What judges arousal; None in a neutral store."""
+        return self._detector
+
+    @property
+    def policy(self) -> Policy:
+        """The constants of the laws that hold in this store."""
+        return self._store.policy
+
     def __repr__(self) -> str:
         return f"Memory({self._store.path!r}, namespace={self._name!r})"
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flashbulb.replay import Summary
 
 __all__ = [
+    "columns",
     "completed",
     "explained",
     "hit_values",
@@ -103,12 +104,12 @@ def described(record: Record) -> Text:
     return cell
 
 
-def _table(*columns: tuple[str, str]) -> Table:
+def columns(*names: tuple[str, str]) -> Table:
     """Columns by name and alignment; all but the last one, the text, stay on one line."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, side in columns:
+    for name, side in names:
         table.add_column(
-            name, justify="right" if side == "right" else "left", no_wrap=name != columns[-1][0]
+            name, justify="right" if side == "right" else "left", no_wrap=name != names[-1][0]
         )
     return table
 
@@ -141,7 +142,7 @@ def version_values(version: Version) -> dict[str, Any]:
 
 
 def versions_table(out: Console, versions: Sequence[Version]) -> None:
-    table = _table(("since", "left"), ("", "left"), ("text", "left"))
+    table = columns(("since", "left"), ("", "left"), ("text", "left"))
     for version in versions:
         table.add_row(moment(version.time), version.reason, printable(version.text))
     out.print(table)
@@ -149,7 +150,7 @@ def versions_table(out: Console, versions: Sequence[Version]) -> None:
 
 def hits_table(out: Console, hits: Sequence[Hit]) -> None:
     names = ("#", "id", "score", "similarity", "vivid", "recent")
-    table = _table(*((name, "right") for name in names), ("text", "left"))
+    table = columns(*((name, "right") for name in names), ("text", "left"))
     for rank, hit in enumerate(hits, 1):
         similarity = Text(f"{hit.similarity:.3f}\n")
         similarity.append(f"cosine {hit.cosine:.2f}\nwords {hit.lexical:.2f}", "dim")
@@ -174,7 +175,7 @@ def explained(out: Console, hits: Sequence[Hit]) -> None:
 
 
 def records_table(out: Console, records: Sequence[Record], total: int) -> None:
-    table = _table(
+    table = columns(
         ("id", "right"),
         ("created", "left"),
         ("vividness", "left"),

@@ -75,6 +75,8 @@ exit codes:
     _demo(verb)
     _remember(verb)
     _recall(verb)
+    _why_not(verb)
+    _explain(verb)
     _by_id(verb)
     _list(verb)
     verb(
@@ -145,6 +147,20 @@ def _recall(verb: _Verb) -> None:
         'flashbulb recall "what is unresolved?" -k 5 --status open --explain --store agent.db',
     )
     command.add_argument("query", metavar="QUERY", help="what to look for")
+    _filters(command)
+    command.add_argument(
+        "--no-reinforce",
+        dest="reinforce",
+        action="store_false",
+        help="look only: do not strengthen what is found",
+    )
+    command.add_argument(
+        "--explain", action="store_true", help="print each score term by term, not as a table"
+    )
+
+
+def _filters(command: argparse.ArgumentParser) -> None:
+    """What says which memories a query is about."""
     command.add_argument(
         "-k", type=_count, default=10, metavar="N", help="at most so many (default: 10)"
     )
@@ -157,17 +173,52 @@ def _recall(verb: _Verb) -> None:
     command.add_argument("--since", type=_time, metavar="TIME", help="only from then on")
     command.add_argument("--until", type=_time, metavar="TIME", help="only before then")
     command.add_argument(
+        "--filter",
+        type=_json_object,
+        metavar="JSON",
+        help="""only with this metadata, such as '{"ticket": 17}'""",
+    )
+    command.add_argument(
         "--min-score", type=_number, metavar="SCORE", help="only with at least this score"
     )
+
+
+def _why_not(verb: _Verb) -> None:
+    command = verb(
+        "why-not",
+        verbs.why_not,
+        "say why a memory is not among the best for a query",
+        'flashbulb why-not "what is unresolved?" 12 -k 5 --store agent.db',
+    )
+    command.add_argument("query", metavar="QUERY", help="what to look for")
+    command.add_argument("id", type=int, metavar="ID", help="as recall shows it")
+    _filters(command)
+
+
+def _explain(verb: _Verb) -> None:
+    command = verb(
+        "explain",
+        verbs.explain,
+        "show what makes a text critical, or not; nothing is stored",
+        'flashbulb explain "Customer data leaked last night, see SEC-4411"',
+        store=False,
+    )
+    command.add_argument("text", metavar="TEXT", help="what to judge; - reads standard input")
     command.add_argument(
-        "--no-reinforce",
-        dest="reinforce",
-        action="store_false",
-        help="look only: do not strengthen what is found",
+        "--context", default="", metavar="TEXT", help="what surrounds it: a drill, a film"
     )
     command.add_argument(
-        "--explain", action="store_true", help="print each score term by term, not as a table"
+        "--store", default=":memory:", metavar="PATH", help="judge as this store would"
     )
+    command.add_argument(
+        "--llm", metavar="MODEL", help="ask this model too where the rest is unsure"
+    )
+    command.add_argument(
+        "--llm-url",
+        metavar="URL",
+        help="its OpenAI-compatible server, such as http://localhost:11434/v1",
+    )
+    command.set_defaults(namespace="default")
 
 
 def _by_id(verb: _Verb) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,12 @@ from flashbulb.errors import FlashbulbError
 
 if TYPE_CHECKING:
     from flashbulb import Memory
+    from flashbulb._writing import Detector
 
 __all__ = [
     "complete",
     "demo",
+    "explain",
     "forget",
     "history",
     "list_memories",
@@ -27,6 +30,7 @@ __all__ = [
     "remember",
     "replay_file",
     "stats",
+    "why_not",
 ]
 
 
@@ -42,8 +46,13 @@ def _memory(arguments: Namespace, *, create: bool = False) -> Iterator[Memory]:
         yield memory
 
 
+def _text(argument: str) -> str:
+    """An argument, or standard input."""
+    return sys.stdin.read().rstrip("\r\n") if argument == "-" else argument
+
+
 def remember(arguments: Namespace) -> int:
-    text = sys.stdin.read().rstrip("\r\n") if arguments.text == "-" else arguments.text
+    text = _text(arguments.text)
     with _memory(arguments, create=True) as memory:
         record = memory.remember(
             text,
@@ -67,6 +76,7 @@ def recall(arguments: Namespace) -> int:
             arguments.query,
             arguments.k,
             tags=arguments.tag,
+            filter=arguments.filter,
             status=arguments.status,
             since=arguments.since,
             until=arguments.until,
@@ -83,6 +93,65 @@ def recall(arguments: Namespace) -> int:
     else:
         output.hits_table(console(), hits)
     return 0
+
+
+def why_not(arguments: Namespace) -> int:
+    from flashbulb.cli import explaining
+
+    with _memory(arguments) as memory:
+        why = memory.why_not(
+            arguments.query,
+            arguments.id,
+            arguments.k,
+            tags=arguments.tag,
+            filter=arguments.filter,
+            status=arguments.status,
+            since=arguments.since,
+            until=arguments.until,
+            min_score=arguments.min_score,
+            now=arguments.now,
+        )
+    if arguments.json:
+        output.print_json(explaining.why_values(why))
+    else:
+        explaining.explained_rank(console(), why)
+    return 0
+
+
+def explain(arguments: Namespace) -> int:
+    from flashbulb.cli import explaining
+    from flashbulb.photograph import photograph
+
+    text = _text(arguments.text)
+    created = time.time() if arguments.now is None else arguments.now
+    with _memory(arguments) as memory, _detector(arguments, memory) as detector:
+        result = detector.detect(text, arguments.context)
+        policy = memory.policy
+    taken = photograph(text, created=created)
+    if arguments.json:
+        output.print_json(explaining.arousal_values(result, taken))
+    else:
+        explaining.explained_arousal(console(), text, result, taken, policy)
+    return 0
+
+
+@contextmanager
+def _detector(arguments: Namespace, memory: Memory) -> Iterator[Detector]:
+    """The memory's own, or one with the LLM that was named."""
+    from flashbulb.arousal import ArousalDetector, LLMJudge
+
+    if arguments.llm is None:
+        if arguments.llm_url is not None:
+            raise ValueError("--llm-url needs --llm: the name of the model there")
+        assert memory.detector is not None  # no store is opened neutral here
+        yield memory.detector
+        return
+    try:
+        judge = LLMJudge(arguments.llm, base_url=arguments.llm_url)
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+    with closing(judge):
+        yield ArousalDetector(llm=judge, policy=memory.policy)
 
 
 def forget(arguments: Namespace) -> int:

@@ -1,0 +1,158 @@
+"""What ``flashbulb explain`` and ``flashbulb why-not`` print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flashbulb._why_not import score_terms
+from flashbulb.cli.output import columns
+from flashbulb.drawing import printable, shortened, stacked_bar, underlined
+
+if TYPE_CHECKING:
+    from flashbulb._why_not import WhyNot
+    from flashbulb.arousal import ArousalResult
+    from flashbulb.photograph import Extracted
+    from flashbulb.policy import Policy
+    from flashbulb.records import Hit
+
+__all__ = [
+    "arousal_values",
+    "explained_arousal",
+    "explained_rank",
+    "photograph_lines",
+    "why_values",
+]
+
+_BAR = 20
+_MOST_EVIDENCE = 12
+
+
+def arousal_values(result: ArousalResult, photograph: Mapping[str, Extracted]) -> dict[str, Any]:
+    return {**asdict(result), "photograph": {name: asdict(e) for name, e in photograph.items()}}
+
+
+def explained_arousal(
+    out: Console,
+    text: str,
+    result: ArousalResult,
+    photograph: Mapping[str, Extracted],
+    policy: Policy,
+) -> None:
+    """The text with what spoke underlined, each stage, each piece of evidence, the photograph."""
+    ascii_only = out.options.ascii_only
+    spans = [(each.start, each.end) for each in result.evidence]
+    for line in underlined(text, spans, out.width, ascii_only=ascii_only):
+        out.print(Text(line), soft_wrap=True)
+    out.print()
+    kind = "mundane"
+    if result.score >= policy.flashbulb_threshold:
+        kind = "a flashbulb"
+    elif result.stability_floor > 0:
+        kind = "important"
+    out.print(
+        Text.assemble(
+            ("arousal ", ""),
+            (f"{result.score:.2f}", "bold"),
+            f", {kind}; confidence {result.confidence:.2f}, "
+            f"floor {result.stability_floor:g}, from {result.source}",
+        )
+    )
+    stages = columns(("stage", "left"), ("score", "left"), ("confidence", "right"))
+    for stage in result.stages:
+        bar = stacked_bar([stage.score], 1.0, _BAR, ascii_only=ascii_only)
+        bar.append(" " * (_BAR - len(bar)))
+        score = Text(f"{stage.score:.2f} ").append_text(bar)
+        stages.add_row(stage.name, score, f"{stage.confidence:.2f}")
+    if result.stages:
+        out.print(stages)
+    _evidence(out, result)
+    for name, value in (
+        ("reasoning", result.reasoning),
+        ("left out", result.fallback),
+        ("deferred", "an LLM is still to be asked" if result.deferred else None),
+    ):
+        if value:
+            out.print(Text(f"{name}: {printable(value)}"))
+    if photograph:
+        out.print(photograph_lines(photograph))
+
+
+def _evidence(out: Console, result: ArousalResult) -> None:
+    if not result.evidence:
+        out.print(Text("no rule spoke", style="dim"))
+        return
+    table = columns(
+        ("evidence", "left"), ("weight", "right"), ("scopes", "left"), ("words", "left")
+    )
+    for each in result.evidence[:_MOST_EVIDENCE]:
+        words = shortened(each.matched, 60)
+        scopes = Text(", ".join(each.scopes) or "a fact", style="yellow" if each.scopes else "dim")
+        table.add_row(printable(each.rule), f"{each.weight:.2f}", scopes, words)
+    out.print(table)
+    if len(result.evidence) > _MOST_EVIDENCE:
+        out.print(Text(f"and {len(result.evidence) - _MOST_EVIDENCE} more", style="dim"))
+
+
+def photograph_lines(photograph: Mapping[str, Extracted]) -> Table:
+    """Who, what, when and where, and from whom each is."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, field in photograph.items():
+        precision = f", to the {field.precision}" if field.precision else ""
+        source = Text(f"({field.source}{precision})", style="dim")
+        table.add_row(Text(name, style="dim"), Text(printable(field.value)), source)
+    return table
+
+
+def why_values(why: WhyNot) -> dict[str, Any]:
+    def terms(hit: Hit | None) -> dict[str, Any] | None:
+        if hit is None:
+            return None
+        names = ("score", "similarity", "cosine", "lexical", "vividness_bonus", "recency_bonus")
+        return {"id": hit.id, "text": hit.text, **{name: getattr(hit, name) for name in names}}
+
+    return {
+        "id": why.id,
+        "k": why.k,
+        "found": why.found,
+        "rank": why.rank,
+        "passing": why.passing,
+        "excluded": list(why.excluded),
+        "below_min_score": why.below_min_score,
+        "own": terms(why.own),
+        "kth": terms(why.kth),
+    }
+
+
+def explained_rank(out: Console, why: WhyNot) -> None:
+    """The verdict; then the terms of the memory beside those of the hit at place k."""
+    out.print(Text(why.verdict(), style="bold"))
+    if why.own is None:
+        return
+    pair = [why.own] if why.kth is None or why.kth.id == why.id else [why.own, why.kth]
+    ascii_only = out.options.ascii_only
+    scale = max(hit.score for hit in pair)
+    table = columns(("id", "right"), ("score", "left"), ("text", "left"))
+    for hit in pair:
+        *terms, score = score_terms(hit).values()
+        bar = stacked_bar(terms, scale, _BAR, ascii_only=ascii_only)
+        table.add_row(str(hit.id), Text(f"{score:.4f} ").append_text(bar), shortened(hit.text, 200))
+    out.print(table)
+    if len(pair) == 1:
+        return
+    table = columns(
+        ("term", "left"),
+        (f"memory {pair[0].id}", "right"),
+        (f"memory {pair[1].id}", "right"),
+        ("difference", "right"),
+    )
+    for term in why.terms():
+        style = "bold" if term.name == "score" else ""
+        values = (f"{term.own:.4f}", f"{term.kth:.4f}", f"{term.difference:+.4f}")
+        table.add_row(term.name, *values, style=style)
+    out.print(table)
