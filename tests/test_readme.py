@@ -81,7 +81,7 @@ def demo_parts() -> dict[str, str]:
 def test_every_python_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     snippets = blocks("python")
-    assert len(snippets) == 3
+    assert len(snippets) >= 3
     for number, snippet in enumerate(snippets):
         exec(compile(snippet, f"README snippet {number}", "exec"), {"__name__": "readme"})
     assert (tmp_path / "agent.db").exists()
