@@ -16,7 +16,7 @@ from flashbulb.errors import FlashbulbError
 
 if TYPE_CHECKING:
     from flashbulb import Memory
-    from flashbulb._writing import Detector
+    from flashbulb._judging import Detector
 
 __all__ = [
     "complete",
