@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -41,7 +43,7 @@ class Answers:
         return answer
 
 
-def judge(function: Callable[[str, str], Any], **limits: Any) -> ArousalDetector:
+def judge(function: Callable[..., Any], **limits: Any) -> ArousalDetector:
     return ArousalDetector(llm=from_callable(function, **limits))
 
 
@@ -275,11 +277,36 @@ def test_a_langchain_model_that_fails(answer: Any) -> None:
     assert (detector.detect(DOWN).fallback or "").startswith("llm: ")
 
 
+def test_a_function_of_the_text_alone() -> None:
+    assert judge(lambda text: 0.9).detect(DOWN).stages[1].score == 0.9
+
+
+def test_an_async_function() -> None:
+    async def ask(text: str, context: str) -> float:
+        await asyncio.sleep(0)
+        return 0.9
+
+    assert judge(ask).detect(DOWN).stages[1].score == 0.9
+
+
+def test_failures_in_a_row_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    detector = judge(Answers(*["no idea"] * 3, 0.9, "no idea"))
+    with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
+        fallbacks = [detector.detect(DOWN).fallback for _ in range(5)]
+    assert [fallback is None for fallback in fallbacks] == [False, False, False, True, False]
+    assert caplog.text.count("no idea") == 2
+    assert detector.statistics()["fallback.reply"] == 4
+
+
 def test_what_is_no_llm_is_refused() -> None:
     with pytest.raises(TypeError, match="llm must be an LLMJudge"):
         ArousalDetector(llm="gpt")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="function of text and context"):
         from_callable("gpt")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="llm must be an LLMJudge"):
+        ArousalDetector(llm=LLMJudge)
+    with pytest.raises(TypeError, match="function of text and context"):
+        from_callable(lambda: 0.9)
     with pytest.raises(TypeError, match="with_structured_output"):
         from_langchain(print)
 

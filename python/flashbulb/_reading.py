@@ -153,6 +153,7 @@ def stats(store: Store, space: Space) -> Stats:
         pinned_by_surprise=len(space.surprise_pins),
         surprise_pins_refused=space.refused_pins,
         flashbulbs=counts["flashbulbs"],
+        deferred=counts["deferred"],
         tags=dict(sorted(tags.items())),
         namespaces=counts["namespaces"],
         store_bytes=store.database.size(),

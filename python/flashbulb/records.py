@@ -179,6 +179,8 @@ class Stats(TypedDict):
     surprise_pins_refused: int
     """Flashbulbs by surprise that were stored unpinned, because the limit was reached."""
     flashbulbs: int
+    deferred: int
+    """Memories that an LLM is still to score, see ``Memory.rescore``."""
     tags: dict[str, int]
     """How many memories have each tag."""
     namespaces: int

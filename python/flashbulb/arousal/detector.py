@@ -126,6 +126,8 @@ class ArousalDetector:
         self._deferred = deferred
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
+        self._troubles: dict[str, str] = {}
+        """The kind of each stage's last failure, until it answers again."""
 
     def detect(
         self, text: str, context: str = "", *, vector: Any = None, cache: Cache | None = None
@@ -237,7 +239,7 @@ class ArousalDetector:
         """The rules and the model."""
         ruled = self._matcher.score(text, context)
         opinion = _Opinion(text, text, context, ruled.evidence)
-        opinion.add("rules", Reply(ruled.score, ruled.confidence))
+        opinion.stages.append(StageScore("rules", ruled.score, ruled.confidence))
         if self._model is not None or self._llm is not None:
             opinion.shown = self._steering.without(text)
             opinion.context = self._steering.without(context)
@@ -249,6 +251,7 @@ class ArousalDetector:
             try:
                 reply = parse_reply(self._model(opinion.shown, opinion.context, **named))
                 opinion.add("model", reply)
+                self._troubles.pop("model", None)
             except Exception as error:
                 self._fall_back(opinion, "model", "model", error)
         return opinion
@@ -292,14 +295,22 @@ class ArousalDetector:
         else:
             opinion.add("llm", opinion.reply)
             self._count(answered=1)
+            self._troubles.pop("llm", None)
 
     def _fall_back(self, opinion: _Opinion, name: str, kind: str, error: Exception) -> None:
         what = str(error) or type(error).__name__
-        known = isinstance(error, (NoAnswer, ValueError))
         opinion.problems.append(f"{name}: {what}")
-        self._count(**{f"fallback.{kind}": 1})
-        _log.warning(
-            "the arousal %s is left out: %s", name, what, exc_info=None if known else error
+        with self._lock:
+            self._counts[f"fallback.{kind}"] += 1
+            news = self._troubles.get(name) != kind
+            self._troubles[name] = kind
+        _log.log(
+            # The second failure of a kind in a row is no news; statistics() counts it.
+            logging.WARNING if news else logging.DEBUG,
+            "the arousal %s is left out: %s",
+            name,
+            what,
+            exc_info=None if isinstance(error, (NoAnswer, ValueError)) else error,
         )
 
     def _combine(self, opinion: _Opinion) -> ArousalResult:
@@ -338,7 +349,9 @@ class ArousalDetector:
 
     def _count(self, **changes: int) -> None:
         with self._lock:
-            self._counts.update({name: n for name, n in changes.items() if n})
+            for name, count in changes.items():
+                if count:
+                    self._counts[name] += count
 
 
 def _odds(confidence: float) -> float:

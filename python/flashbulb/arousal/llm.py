@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
+from inspect import isawaitable, signature
 from typing import Any, Literal, get_args
 
 from . import prompts
@@ -180,7 +182,7 @@ class LLMJudge(Judge):
                 name="openai",
             ) from error
         super().__init__(
-            json.dumps([model, None if base_url is None else str(base_url), mode]),
+            repr([model, base_url, mode, sorted((options or {}).items())]),
             deadline=deadline,
             budget_per_hour=budget_per_hour,
             cache=cache,
@@ -225,35 +227,38 @@ class LLMJudge(Judge):
 
 
 class _CallableJudge(Judge):
-    """A function as a judge: called with text and context, answers what `parse_reply` takes."""
+    """A function as a judge; it answers what `parse_reply` takes."""
 
     def __init__(
-        self, function: Callable[[str, str], object], name: str | None, limits: Mapping[str, Any]
+        self, function: Callable[..., object], name: str | None, limits: Mapping[str, Any]
     ) -> None:
         super().__init__(name, **limits)
         self._function = function
+        self._takes_context = _takes_context(function)
 
     def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:
         self._budget.spend()
-        return parse_reply(self._function(text, context))
+        answer = self._function(*((text, context) if self._takes_context else (text,)))
+        return parse_reply(asyncio.run(_awaited(answer)) if isawaitable(answer) else answer)
 
 
 def from_callable(
-    function: Callable[[str, str], object], *, name: str | None = None, **limits: Any
+    function: Callable[..., object], *, name: str | None = None, **limits: Any
 ) -> Judge:
     """Any function as an LLM.
 
     Parameters
     ----------
     function : callable
-        Called with text and context. Answers a number, a ``(score, confidence)`` pair, a mapping
-        or an object with a ``score``, or a str that holds such a mapping as JSON.
+        Called with text and context, or with the text if it takes no more; may be async. Answers
+        a number, a ``(score, confidence)`` pair, a mapping or an object with a ``score``, or a str
+        that holds such a mapping as JSON.
     name : str, optional
         Its answers are cached under this name; without one they are not.
     **limits
         ``deadline``, ``budget_per_hour``, ``cache`` and ``clock``, see :class:`Judge`.
     """
-    if not callable(function):
+    if not callable(function) or isinstance(function, type):
         raise TypeError(f"expected a function of text and context, got {function!r}")
     return _CallableJudge(function, name, limits)
 
@@ -289,9 +294,25 @@ def as_judge(llm: Any) -> Judge:
         return llm
     if _is_chat_model(llm):
         return from_langchain(llm)
-    if not callable(llm):
+    if not callable(llm) or isinstance(llm, type):
         raise TypeError(f"llm must be an LLMJudge, a chat model, a callable or None, got {llm!r}")
     return from_callable(llm)
+
+
+def _takes_context(function: Callable[..., object]) -> bool:
+    try:
+        found = signature(function)
+    except (TypeError, ValueError):  # builtins without a signature
+        return True
+    for arguments in (("", ""), ("",)):
+        with contextlib.suppress(TypeError):
+            found.bind(*arguments)
+            return len(arguments) == 2
+    raise TypeError(f"expected a function of text and context, got one of {found}")
+
+
+async def _awaited(answer: Awaitable[object]) -> object:
+    return await answer
 
 
 def _is_chat_model(value: Any) -> bool:

@@ -432,6 +432,9 @@ class Database:
             "flashbulbs": self._count(
                 "SELECT count(*) FROM memories WHERE namespace = ? AND flashbulb", of_namespace
             ),
+            "deferred": self._count(
+                "SELECT count(*) FROM memories WHERE namespace = ? AND deferred", of_namespace
+            ),
             "repeats": self._count(
                 "SELECT count(*) FROM occurrences WHERE namespace = ?", of_namespace
             ),
