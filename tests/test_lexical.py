@@ -183,3 +183,27 @@ def test_a_huge_word_and_a_huge_count_stay_bounded() -> None:
     index = index_of({1: "a" * 1_000_000, 2: "b " * 100_000})
     assert set(searched(index, "a" * 1_000_000)) == {1}
     assert np.isfinite(list(searched(index, "b").values())).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("OutOfMemoryError", ["out", "of", "memory", "error"]),
+        ("HTTPServer", ["http", "server"]),
+        ("userName2", ["user", "name2"]),
+        ("the iPhone", ["i", "phone"]),
+        ("Café openDoor", ["open", "door"]),
+        ("ABC Abc aB", ["a", "b"]),
+    ],
+)
+def test_names_in_camel_case_are_found_by_their_parts(text: str, parts: list[str]) -> None:
+    terms = words(text)
+    assert terms[-len(parts) :] == [words(part)[0] for part in parts]
+    assert terms[: -len(parts)] == words(text.lower())
+
+
+def test_very_long_words_are_read_once() -> None:
+    # No timing: a pattern that looked at every pair of letters would not end here.
+    long = "a" * 2_000_000
+    assert len(words(long)) == 1
+    assert len(words(long + "B" + long)) == 3

@@ -183,3 +183,33 @@ def test_r13_a_k_that_is_no_count_is_a_value_error(k: Any) -> None:
             memory.recall("anything", k)
         with pytest.raises(ValueError, match="k must"):
             engine.search([1.0, 0.0], k, now=0.0)
+
+
+# What is rare and critical
+
+
+def test_an_error_that_comes_once_in_a_year_is_pinned_and_leads_when_asked_for() -> None:
+    day, start = 86_400.0, 1_700_000_000.0
+    routine = [
+        f"GET /orders/{n * 7919 % 9973} answered {(200, 204)[n % 2]} in {n * 31 % 300} ms"
+        if n % 3
+        else f"Health check {n} of the service passed"
+        for n in range(1200)
+    ]
+    with Memory(":memory:") as memory:
+        memory.remember_many(
+            [{"text": text, "now": start + 60.0 * n} for n, text in enumerate(routine[:600])]
+        )
+        error = memory.remember(
+            "java.lang.OutOfMemoryError: Java heap space", now=start + 60.0 * 600
+        )
+        memory.remember_many(
+            [
+                {"text": text, "now": start + (1.0 + 0.6 * n) * day}
+                for n, text in enumerate(routine[600:])
+            ]
+        )
+        assert error.pinned
+        hits = memory.recall("the service keeps running out of memory", now=start + 366.0 * day)
+        assert hits[0].id == error.id
+        assert hits[0].record.vividness == 1.0
