@@ -135,6 +135,8 @@ def test_a_time_is_as_precise_as_it_is_told(text: str, value: str) -> None:
         "It failed at 25:00",
         "It failed at 13:00",  # later today, or yesterday
         "It runs every day at 04:00",
+        "Let it dry overnight",
+        "Write it today",
         "Her birthday is on 3 May",
         "The token expires on 2026-12-31",
         "The test expected '2020-01-01'",

@@ -45,6 +45,8 @@ class TimeWords:
         time itself.
     gap : pattern
         What may stand between a day and a time of the clock that belong together.
+    loose : set of str
+        Days and parts of days that are a time only in a sentence of the past.
     before, no_event, recurring, past : pattern
         The words of the tables ``[not]`` of ``times.toml``.
     """
@@ -53,6 +55,7 @@ class TimeWords:
         self.info = _ParserInfo(tables["months"])
         self.days: dict[str, int] = {k.lower(): v for k, v in tables["days"].items()}
         self.parts: dict[str, list[int]] = {k.lower(): v for k, v in tables["parts"].items()}
+        self.loose = frozenset(tables["not"]["loose"])
         self.weekday_parts: dict[str, list[int]] = tables["part_of_weekday"]
         self.zones = {name: round(hours * 3600) for name, hours in tables["zones"].items()}
         self._numbers: dict[str, int] = tables["numbers"]
@@ -113,7 +116,6 @@ class TimeWords:
             "part": _dictionary(self.parts),
             "weekday": rf"(?:(?<!\w)(?P<preposition>[Ll]ast|[Ss]ince)\s|(?<!\w)[Oo]n\s)"
             rf"(?P<span>(?P<weekday>{weekday})(?:\s(?P<part>{_any(self.weekday_parts)}))?)(?!\w|['’]s)",
-            "today": r"(?<!\w)(?P<span>[Tt]oday)(?!['’]s|[\w-])",
             "day": _dictionary(self.days),
             "named clock": r"(?<!\w)(?P<preposition>(?i:at|around|since)\s)"
             r"(?P<span>noon|midnight)(?!\w)",

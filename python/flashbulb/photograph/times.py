@@ -206,7 +206,7 @@ def _pieces(text: str, created: datetime, words: TimeWords) -> Iterator[_Piece]:
                     what,
                     alone=not isinstance(what, _Clock) or groups.get("preposition") is not None,
                     past=isinstance(what, _Clock)
-                    or name == "today"
+                    or match["span"].lower() in words.loose
                     or (name == "weekday" and groups.get("preposition") is None),
                     number=name == "number",
                 )
@@ -362,7 +362,6 @@ _READERS = {
     "last": _last,
     "part": _part,
     "weekday": _weekday,
-    "today": _day,
     "day": _day,
     "named clock": _named_clock,
     "clock": _clock,
