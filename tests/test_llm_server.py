@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from flashbulb.arousal import ArousalDetector, LLMJudge
+from flashbulb import Memory, Reconsolidation
+from flashbulb.arousal import ArousalDetector, LLMJudge, NoAnswer
+from flashbulb.photograph import Photographer
 from llm_server import (
     OUTAGES,
     Behaviour,
@@ -412,3 +414,42 @@ def test_one_bad_answer_of_many_is_one_fallback(server: LLMServer, judges: Any) 
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LLMJudge(**{"model": "m", **arguments})
+
+
+# Photographs and reconsolidation
+
+
+def test_a_photograph(server: LLMServer, judges: Any) -> None:
+    server.behaviour = says('{"who": "Zhenya Q", "what": null, "when": "", "where": 7}')
+    text = "Yesterday Zhenya Q found the door of vault B open."
+    photographer = Photographer(judges(server).photograph)
+    found = photographer.photograph(text, created=0.0, context="night shift")
+    assert (found["who"].value, found["who"].source) == ("Zhenya Q", "llm")
+    assert "night shift" in server.requests[0]["messages"][1]["content"]
+    schema = server.requests[0]["response_format"]["json_schema"]["schema"]
+    assert schema["required"] == ["who", "what", "when", "where"]
+
+
+@pytest.mark.parametrize(
+    "content", ["nobody", "{}", '{"score": 0.9}', '{"who": "a"} {"who": "b"}', "[]", ""]
+)
+def test_a_bad_photograph_is_left_out(server: LLMServer, judges: Any, content: str) -> None:
+    server.behaviour = says(content)
+    text = "Write to ops@example.org"
+    expected = Photographer().photograph(text, created=0.0)
+    assert Photographer(judges(server).photograph).photograph(text, created=0.0) == expected
+
+
+def test_a_reply_to_a_prompt(server: LLMServer, judges: Any) -> None:
+    server.behaviour = says("It was Zhenya.")
+    reconsolidation = Reconsolidation.from_callable(judges(server).reply)
+    with Memory(":memory:", reconsolidation=reconsolidation) as memory:
+        record = memory.remember("Somebody left the vault open.", arousal=0.9)
+        text = memory.reconsolidate(record.id, "Zhenya says: sorry, the vault, that was me").text
+    assert text == "Somebody left the vault open. [It was Zhenya.]"
+
+
+def test_a_reply_that_does_not_come_is_an_error(server: LLMServer, judges: Any) -> None:
+    server.behaviour = fails(403)
+    with pytest.raises(NoAnswer, match="HTTP 403"):
+        judges(server).reply("hello")

@@ -1,5 +1,6 @@
 """How critical a text is: rules now, a local model and an LLM where they are given."""
 
+from .asking import NoAnswer
 from .detector import MAX_CHARACTERS, ArousalDetector, Stage
 from .llm import Judge, LLMJudge, as_judge, from_callable, from_langchain
 from .replies import BadReply, Reply
@@ -14,6 +15,7 @@ __all__ = [
     "Evidence",
     "Judge",
     "LLMJudge",
+    "NoAnswer",
     "Reply",
     "Rule",
     "RuleSet",

@@ -9,16 +9,26 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from inspect import isawaitable, signature
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from . import prompts
 from .asking import Budget, Cache, Circuit, Clock, MemoryCache, NoAnswer, TimeLimit, within
-from .replies import SCHEMA, BadReply, Reply, parse_reply, probability_of_yes
+from .replies import (
+    PHOTOGRAPH_SCHEMA,
+    SCHEMA,
+    BadReply,
+    Reply,
+    parse_photograph,
+    parse_reply,
+    probability_of_yes,
+)
 from .server import Refused, Server
 
 __all__ = ["Judge", "LLMJudge", "as_judge", "from_callable", "from_langchain"]
 
 DEADLINE_SECONDS = 20.0
+
+T = TypeVar("T")
 
 Mode = Literal["auto", "scores", "yes_no"]
 
@@ -35,7 +45,7 @@ class Judge:
     deadline : float
         Seconds for one judgement, all repeats included.
     budget_per_hour : int or None
-        At most so many requests in any hour.
+        At most so many requests in any hour of this process.
     cache : Cache or None
         Where answers are kept; None: in RAM. A ``Memory`` keeps them in its store.
     clock : callable
@@ -100,12 +110,12 @@ class Judge:
     def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:
         raise NotImplementedError
 
-    def _guarded(self, question: Callable[[TimeLimit], Reply]) -> Reply:
+    def _guarded(self, question: Callable[[TimeLimit], T]) -> T:
         """The answer, by the deadline; what fails again and again is not asked for a while."""
         self._circuit.enter()
         limit = TimeLimit(self._seconds, self._clock)
         try:
-            reply = within(limit, lambda: question(limit))
+            answer = within(limit, lambda: question(limit))
         except Exception as error:
             if isinstance(error, NoAnswer) and error.kind == "budget":
                 self._circuit.left()
@@ -118,7 +128,7 @@ class Judge:
             self._circuit.left()
             raise
         self._circuit.succeeded()
-        return reply
+        return answer
 
 
 class LLMJudge(Judge):
@@ -198,6 +208,32 @@ class LLMJudge(Judge):
         """Close the connections. The next question opens new ones."""
         self._server.close()
 
+    def photograph(self, text: str, context: str = "") -> dict[str, str]:
+        """Who, what, when and where of a text, as far as it says: for ``Photographer(llm=...)``.
+
+        Raises
+        ------
+        NoAnswer
+            As from :meth:`judge`.
+        """
+        messages = prompts.photograph(text, context)
+        return self._guarded(
+            lambda limit: self._server.json(
+                messages, PHOTOGRAPH_SCHEMA, limit, self._budget.spend, parse_photograph
+            )
+        )
+
+    def reply(self, prompt: str) -> str:
+        """What the model says to a prompt: for ``Reconsolidation.from_callable``.
+
+        Raises
+        ------
+        NoAnswer
+            As from :meth:`judge`.
+        """
+        messages = [{"role": "user", "content": prompt}]
+        return self._guarded(lambda limit: self._server.text(messages, limit, self._budget.spend))
+
     def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:
         told = True
         if self._tells_probabilities:
@@ -209,7 +245,7 @@ class LLMJudge(Judge):
             if self._mode == "yes_no":
                 raise BadReply("the server tells no probabilities of yes and no")
         messages = prompts.scores(text, context)
-        reply = self._server.json(messages, limit, self._budget.spend, parse_reply)
+        reply = self._server.json(messages, SCHEMA, limit, self._budget.spend, parse_reply)
         self._tells_probabilities = self._tells_probabilities and told
         return reply
 

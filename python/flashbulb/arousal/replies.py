@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NoReturn
 
-__all__ = ["SCHEMA", "BadReply", "Reply", "parse_reply", "probability_of_yes"]
+__all__ = [
+    "PHOTOGRAPH_SCHEMA",
+    "SCHEMA",
+    "BadReply",
+    "Reply",
+    "parse_photograph",
+    "parse_reply",
+    "probability_of_yes",
+]
 
 MAX_REPLY_CHARACTERS = 20_000
 """A longer reply is refused unread."""
@@ -41,6 +49,17 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 """JSON schema of a reply; reasoning first, so that the numbers follow from it."""
+
+
+_WORDS = {"type": ["string", "null"]}
+PHOTOGRAPH_SCHEMA: dict[str, Any] = {
+    "title": "photograph",
+    "description": "Who, what, when and where of an event, in its own words.",
+    "type": "object",
+    "properties": dict.fromkeys(("who", "what", "when", "where"), _WORDS),
+    "required": ["who", "what", "when", "where"],
+    "additionalProperties": False,
+}
 
 
 class BadReply(ValueError):
@@ -105,6 +124,21 @@ def parse_reply(answer: object) -> Reply:
     raise BadReply(f"expected a judgement with a score, got {_shown(answer)}")
 
 
+def parse_photograph(text: str) -> dict[str, str]:
+    """What a reply says of who, what, when and where.
+
+    Raises
+    ------
+    BadReply
+        If it holds no object with one of them, or several.
+    """
+    names = PHOTOGRAPH_SCHEMA["required"]
+    found = [values for values in _objects(text) if not values.keys().isdisjoint(names)]
+    if len(found) != 1:
+        raise BadReply(f"{len(found)} photographs in {_shown(text)}")
+    return {name: found[0][name] for name in names if isinstance(found[0].get(name), str)}
+
+
 def probability_of_yes(alternatives: Mapping[str, float]) -> Reply | None:
     """The judgement in the log-probabilities of the first token of an answer to a yes-no question.
 
@@ -125,8 +159,6 @@ def probability_of_yes(alternatives: Mapping[str, float]) -> Reply | None:
 
 
 def _from_text(text: str) -> Reply:
-    if len(text) > MAX_REPLY_CHARACTERS:
-        raise BadReply(f"the reply has {len(text):,} characters")
     found = {_from_mapping(values) for values in _objects(text) if "score" in values}
     if not found:
         raise BadReply(f"no JSON object with a score in {_shown(text)}")
@@ -168,6 +200,8 @@ def _unit(value: Any) -> float | None:
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text, in their order."""
+    if len(text) > MAX_REPLY_CHARACTERS:
+        raise BadReply(f"the reply has {len(text):,} characters")
     decoder = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unambiguous)
     start = text.find("{")
     for _ in range(_MAX_BRACES):

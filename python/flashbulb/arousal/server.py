@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from .asking import NoAnswer, TimeLimit
 from .prompts import Messages
-from .replies import SCHEMA, BadReply
+from .replies import BadReply
 
 __all__ = ["Answer", "Refused", "Server"]
 
@@ -21,19 +21,24 @@ T = TypeVar("T")
 
 _MAX_BYTES = 1_000_000
 """Of one response; more is not read."""
+_MAX_TOKENS = 600
 _MAX_ATTEMPTS = 3
 _FIRST_PAUSE = 0.25
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _NOT_UNDERSTOOD = frozenset((400, 415, 422, 501))
 
-_NAMED = {"name": SCHEMA["title"], "strict": True, "schema": SCHEMA}
-_FORMATS: tuple[dict[str, Any] | None, ...] = (
-    {"type": "json_schema", "json_schema": _NAMED},
-    {"type": "json_object", "schema": SCHEMA},
-    {"type": "json_object"},
-    None,
-)
-"""Ways to ask for JSON, the strictest first; at last the prompt alone."""
+_FORMATS = 4
+
+
+def _format(number: int, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """One of the ways to ask for JSON, the strictest first; at last the prompt alone."""
+    named = {"name": schema["title"], "strict": True, "schema": schema}
+    forms: tuple[dict[str, Any], ...] = (
+        {"type": "json_schema", "json_schema": named},
+        {"type": "json_object", "schema": schema},
+        {"type": "json_object"},
+    )
+    return {"response_format": forms[number]} if number < len(forms) else {}
 
 
 class Refused(NoAnswer):
@@ -95,6 +100,7 @@ class Server:
     def json(
         self,
         messages: Messages,
+        schema: Mapping[str, Any],
         limit: TimeLimit,
         spend: Callable[[], None],
         read: Callable[[str], T],
@@ -104,20 +110,23 @@ class Server:
         After a reply that is none, one less strict way is tried.
         """
         bad = 0
-        for tried in range(self._format, len(_FORMATS)):
-            form = _FORMATS[tried]
-            asked = {} if form is None else {"response_format": form}
+        for tried in range(self._format, _FORMATS):
+            asked = {"max_tokens": _MAX_TOKENS, **_format(tried, schema)}
             try:
-                answer = self._adapted({"max_tokens": 600, **asked}, messages, limit, spend)
+                answer = self._adapted(asked, messages, limit, spend)
                 value = read(answer.content)
             except (Refused, BadReply) as error:
                 bad += isinstance(error, BadReply)
-                if form is None or bad == 2:
+                if tried == _FORMATS - 1 or bad == 2:
                     raise
             else:
                 self._format = tried
                 return value
-        raise AssertionError("the last format was none")
+        raise AssertionError("the last way was none")
+
+    def text(self, messages: Messages, limit: TimeLimit, spend: Callable[[], None]) -> str:
+        """What the model says."""
+        return self._adapted({"max_tokens": _MAX_TOKENS}, messages, limit, spend).content
 
     def first_token(
         self, messages: Messages, limit: TimeLimit, spend: Callable[[], None]
