@@ -165,6 +165,20 @@ def test_marks_lie_under_what_they_mark(
     assert (under == 0) == (wanted == 0)
 
 
+# remember
+
+
+def test_remember_shows_the_photograph_of_a_flashbulb(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, "remember", LEAK, "--store", path, "--now", NOW)
+    assert [" ".join(line.split()) for line in out.splitlines()[1:]] == [
+        "what SEC-4411 (pattern)",
+        "when 2026-05-13T18/2026-05-14T06 (pattern, part of a day)",
+    ]
+    assert run(capsys, "remember", "SEC-1 is fine", "--store", path)[1].count("\n") == 1
+
+
 # why-not
 
 

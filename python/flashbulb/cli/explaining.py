@@ -7,11 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from flashbulb._why_not import score_terms
-from flashbulb.cli.output import columns
+from flashbulb.cli.output import columns, photograph_lines
 from flashbulb.drawing import printable, shortened, stacked_bar, underlined
 
 if TYPE_CHECKING:
@@ -97,16 +96,6 @@ def _evidence(out: Console, result: ArousalResult) -> None:
     out.print(table)
     if len(result.evidence) > _MOST_EVIDENCE:
         out.print(Text(f"and {len(result.evidence) - _MOST_EVIDENCE} more", style="dim"))
-
-
-def photograph_lines(photograph: Mapping[str, Extracted]) -> Table:
-    """Who, what, when and where, and from whom each is."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for name, field in photograph.items():
-        precision = f", to the {field.precision}" if field.precision else ""
-        source = Text(f"({field.source}{precision})", style="dim")
-        table.add_row(Text(name, style="dim"), Text(printable(field.value)), source)
-    return table
 
 
 def why_values(why: WhyNot) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rich.text import Text
 from flashbulb.drawing import console, printable, stacked_bar
 
 if TYPE_CHECKING:
+    from flashbulb.photograph import Extracted
     from flashbulb.records import Hit, Record, Stats, Version
     from flashbulb.replay import Summary
 
@@ -27,6 +28,7 @@ __all__ = [
     "explained",
     "hit_values",
     "hits_table",
+    "photograph_lines",
     "print_json",
     "progress_bar",
     "reconsolidated",
@@ -123,6 +125,18 @@ def remembered(out: Console, record: Record) -> None:
     if special:
         line.append(", ").append_text(special)
     out.print(line)
+    if record.flashbulb and record.photograph:
+        out.print(photograph_lines(record.photograph))
+
+
+def photograph_lines(photograph: Mapping[str, Extracted]) -> Table:
+    """Who, what, when and where, and from whom each is."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, field in photograph.items():
+        precision = f", {field.precision}" if field.precision else ""
+        source = Text(f"({field.source}{precision})", style="dim")
+        table.add_row(Text(name, style="dim"), Text(printable(field.value)), source)
+    return table
 
 
 def completed(out: Console, record: Record) -> None:
