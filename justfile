@@ -23,6 +23,10 @@ bench:
 compare *options:
     .venv/bin/python benchmarks/compare.py {{options}}
 
+# What memories are worth, on real data (FLASHBULB_DATA): just quality --only retrieval
+quality *options:
+    .venv/bin/python benchmarks/quality {{options}}
+
 # The gate on instruction counts (needs valgrind); just callgrind --update takes them as the baseline
 callgrind *options:
     cmake --preset bench
