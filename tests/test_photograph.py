@@ -108,7 +108,7 @@ def test_the_examples_of_a_kind_are_true(kind: Kind) -> None:
         ("It failed on 3 May", "2026-05-03"),
         ("It failed on May 3rd, 2024", "2024-05-03"),
         ("It failed on 29 February 2024", "2024-02-29"),
-        ("Er fiel am 12.05.2026 um 14:30 Uhr aus", "2026-05-12T14:30"),
+        ("Am 12.05.2026 um 14:30 Uhr war es dunkel", "2026-05-12T14:30"),
         ("It failed on 31/12/2025", "2025-12-31"),
         ("Thu May 14 01:02:03 UTC 2026 it failed", "2026-05-14T01:02:03+00:00"),
     ],
