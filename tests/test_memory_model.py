@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from flashbulb import Memory, MemoryNotFound
+from flashbulb import Memory, MemoryNotFound, Record
 
 TEXTS = [
     "CRITICAL: Payment system is down",
@@ -47,6 +47,19 @@ class Model:
     accesses: int = 0
     metadata: list[dict[str, Any]] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
+
+
+def by_function(how: str, item: dict[str, Any] | None = None) -> Any:
+    """A function that decides as the name does; it is asked about what is near as well."""
+
+    def decide(existing: Record, text: str) -> Any:
+        if how == "keep" or item is None:
+            return "keep"
+        known = existing.text, frozenset(existing.tags), existing.urgency
+        same = known == (text, frozenset(item["tags"]), item["urgency"])
+        return "occurrence" if same else "keep"
+
+    return decide
 
 
 class MemoryMachine(RuleBasedStateMachine):
@@ -76,10 +89,10 @@ class MemoryMachine(RuleBasedStateMachine):
     def view(self, name: str) -> Memory:
         return self.memory.namespace(name)
 
-    def expected(self, name: str, item: dict[str, Any], now: float) -> int:
+    def expected(self, name: str, item: dict[str, Any], now: float, how: str) -> int:
         """Where the model says an item goes; it goes there."""
         rows = self.rows[name]
-        for id, row in rows.items():
+        for id, row in rows.items() if how != "keep" else ():
             same = (row.text, row.tags, row.urgency) == (
                 item["text"],
                 frozenset(item["tags"]),
@@ -110,18 +123,34 @@ class MemoryMachine(RuleBasedStateMachine):
         }
     )
 
-    @rule(target=ids, name=st.sampled_from(NAMESPACES), item=items, wait=st.floats(0, 1e6))
-    def remember(self, name: str, item: dict[str, Any], wait: float) -> int:
+    hows = st.sampled_from(["occurrence", "keep"])
+
+    @rule(
+        target=ids,
+        name=st.sampled_from(NAMESPACES),
+        item=items,
+        wait=st.floats(0, 1e6),
+        how=hows,
+        called=st.booleans(),
+    )
+    def remember(self, name: str, item: dict[str, Any], wait: float, how: str, called: bool) -> int:
         self.now += wait
-        record = self.view(name).remember(**item)
-        assert record.id == self.expected(name, item, self.now)
+        told = by_function(how, item) if called else how
+        record = self.view(name).remember(**item, on_duplicate=told)
+        assert record.id == self.expected(name, item, self.now, how)
+        near = record.near_duplicate
+        if near is not None:
+            assert near.cosine >= 0.95
+            assert near.text == self.rows[name][near.id].text
         self.adopt_surprise(name, record)
         return record.id
 
-    @rule(target=ids, name=st.sampled_from(NAMESPACES), batch=st.lists(items, max_size=4))
-    def remember_many(self, name: str, batch: list[dict[str, Any]]) -> Any:
-        records = self.view(name).remember_many(batch)
-        assert [r.id for r in records] == [self.expected(name, item, self.now) for item in batch]
+    @rule(target=ids, name=st.sampled_from(NAMESPACES), batch=st.lists(items, max_size=4), how=hows)
+    def remember_many(self, name: str, batch: list[dict[str, Any]], how: str) -> Any:
+        told = by_function(how) if how == "keep" else how
+        records = self.view(name).remember_many(batch, on_duplicate=told)
+        expected = [self.expected(name, item, self.now, how) for item in batch]
+        assert [record.id for record in records] == expected
         for record in records:
             self.adopt_surprise(name, record)
         return multiple(*(record.id for record in records))

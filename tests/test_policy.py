@@ -123,7 +123,12 @@ def test_python_and_the_core_share_their_bounds(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in NUMBERS if FIELDS[n].type == "float"])
 def test_only_what_may_be_unbounded_takes_infinity(name: str) -> None:
-    unbounded = {"strength_interval_seconds", "reinforce_similarity_margin", "surprise_threshold"}
+    unbounded = {
+        "near_duplicate_cosine",
+        "strength_interval_seconds",
+        "reinforce_similarity_margin",
+        "surprise_threshold",
+    }
     if name in unbounded:
         assert getattr(Policy(**{name: math.inf}), name) == math.inf
     else:

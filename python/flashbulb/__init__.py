@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flashbulb.memory import Memory
     from flashbulb.photograph import Extracted, Photographer
     from flashbulb.reconsolidation import Reconsolidation
-    from flashbulb.records import Hit, Occurrence, Record, Version
+    from flashbulb.records import Hit, NearDuplicate, Occurrence, Record, Version
     from flashbulb.surprise import Surprise, SurpriseDetector
 
     __version__: str
@@ -51,6 +51,7 @@ __all__ = [
     "LLMJudge",
     "Memory",
     "MemoryNotFound",
+    "NearDuplicate",
     "Occurrence",
     "Photographer",
     "Policy",
@@ -78,6 +79,7 @@ _LAZY = {
     "Hit": "flashbulb.records",
     "LLMJudge": "flashbulb.arousal",
     "Memory": "flashbulb.memory",
+    "NearDuplicate": "flashbulb.records",
     "Occurrence": "flashbulb.records",
     "Photographer": "flashbulb.photograph",
     "Reconsolidation": "flashbulb.reconsolidation",

@@ -42,6 +42,9 @@ def records(
             tags = tuple(json.loads(row.tags))
             metadata = json.loads(row.metadata)
             photograph = from_json(row.photograph, row._asdict())
+            known = {
+                name: photograph[name].value if name in photograph else None for name in FIELDS
+            }
             later = [Occurrence(at, json.loads(text)) for at, text in repeats.get(id, ())]
         result.append(
             Record(
@@ -65,7 +68,10 @@ def records(
                 effective_vividness=effective[i],
                 access_count=column["access_count"][i],
                 last_access=_none(column["last_access"][i]),
-                **{name: photograph[name].value if name in photograph else None for name in FIELDS},
+                who=known.get("who"),
+                what=known.get("what"),
+                when=known.get("when"),
+                where=known.get("where"),
                 photograph=photograph,
             )
         )

@@ -20,8 +20,6 @@ from flashbulb.storage.rows import Row
 
 __all__ = ["Photograph", "store_drafts", "take"]
 
-_COMPLETED = 2  # the engine's number
-
 Photograph: TypeAlias = "dict[str, Extracted]"
 
 log = logging.getLogger("flashbulb")
@@ -44,8 +42,12 @@ def store_drafts(
     vectors: NDArray[np.float32],
     arousals: Sequence[Arousal],
     photographs: Sequence[Photograph | None],
+    repeats: Sequence[int | None],
 ) -> list[int]:
     """Store the drafts in one transaction, under the store's lock; return an id for each.
+
+    `repeats` names the memory that a draft is one more occurrence of: its id, or ``~i`` for what
+    the i-th draft has become; None: it becomes a memory of its own.
 
     The engine gets the rows inside the transaction, because its law of initial strength and its
     unit vectors are what the database keeps. If anything fails, the rows leave the engine again;
@@ -56,10 +58,11 @@ def store_drafts(
     committed = False
     try:
         with store.write():
-            ids = [
-                batch.store(*each)
-                for each in zip(drafts, vectors, arousals, photographs, strict=True)
-            ]
+            ids: list[int] = []
+            events = zip(drafts, vectors, arousals, photographs, strict=True)
+            for event, like in zip(events, repeats, strict=True):
+                repeated = ids[~like] if like is not None and like < 0 else like
+                ids.append(batch.store(*event, repeated))
             batch.finish()
         committed = True
         batch.apply()
@@ -106,12 +109,11 @@ class _Batch:
         vector: NDArray[np.float32],
         arousal: Arousal,
         photograph: Photograph | None,
+        repeated: int | None,
     ) -> int:
         if self._number is None:
             self._number = self._database.create_namespace(self._space.name)
         policy, detector = self._store.policy, self._detector
-        digest = draft.digest()
-        repeated = self._database.same_digest(self._number, digest, _COMPLETED)
         surprise, by_surprise, salience = None, False, arousal.score
         if detector is not None and self._ahead is not None:
             seen = self._ahead.next()
@@ -123,9 +125,9 @@ class _Batch:
                 surprise = surprise._replace(importance=1.0)
             salience = max(salience, detector.salience(surprise))
             detector.take(seen, keys, draft.now)
-        if repeated:
-            self._database.add_occurrence(repeated[0], self._number, draft.now, draft.metadata)
-            return repeated[0]
+        if repeated is not None:
+            self._database.add_occurrence(repeated, self._number, draft.now, draft.metadata)
+            return repeated
         self._store.check_room(1)
         id = self._store.next_id
         self._store.next_id += 1
@@ -136,7 +138,7 @@ class _Batch:
             Row(
                 id=id,
                 namespace=self._number,
-                digest=digest,
+                digest=draft.digest(),
                 text=draft.text,
                 tags=to_json(draft.tags),
                 metadata=draft.metadata,

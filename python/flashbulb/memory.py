@@ -25,6 +25,7 @@ from flashbulb._check import (
     check_text,
 )
 from flashbulb._draft import Draft
+from flashbulb._duplicates import Answers, OnDuplicate, ask, check_on_duplicate, plan, remembered
 from flashbulb._judging import Detector, KeptAnswers, judge, settle
 from flashbulb._recalling import Question, answer
 from flashbulb._rewriting import history, present, rewrite
@@ -87,6 +88,8 @@ class Memory:
     approximate : bool
         True: recalls from 200,000 memories or more look only at those that are near the question,
         at all flashbulbs, and at what shares its words, see :meth:`Engine.search`. False: at all.
+    on_duplicate : {"occurrence", "keep"} or callable
+        What becomes of a text that is remembered again, where `remember` is not told otherwise.
     reconsolidation : Reconsolidation, optional
         What :meth:`reconsolidate` makes of a text and a context; by default it only appends.
     clock : callable
@@ -121,6 +124,7 @@ class Memory:
         durability: Durability = "full",
         timeout: float = 5.0,
         approximate: bool = False,
+        on_duplicate: OnDuplicate = "occurrence",
         reconsolidation: Reconsolidation | None = None,
         clock: Callable[[], Time] = time.time,
     ) -> None:
@@ -136,6 +140,7 @@ class Memory:
         if reconsolidation is not None and not isinstance(reconsolidation, Reconsolidation):
             kind = type(reconsolidation).__name__
             raise TypeError(f"reconsolidation must be a Reconsolidation, got {kind}")
+        self._on_duplicate = check_on_duplicate(on_duplicate)
         self._reconsolidation = reconsolidation or Reconsolidation()
         wait = check_limit(timeout, "timeout")
         if wait is None or wait < 0:
@@ -182,6 +187,7 @@ class Memory:
         when: str | Time | None = None,
         where: str | None = None,
         arousal: float | None = None,
+        on_duplicate: OnDuplicate | None = None,
         now: Time | None = None,
     ) -> Record:
         """Store a text, durably when this returns.
@@ -189,6 +195,10 @@ class Memory:
         The same text (white space aside) in the same namespace with equal tags, who, what, when,
         where and urgency becomes one more occurrence of the stored memory, with its own time and
         metadata; no strength changes. A completed task is not repeated but remembered anew.
+
+        Any other text becomes a memory of its own, however like it is: an update or a negation may
+        differ by a word. The nearest memory of the namespace is reported as the record's
+        ``near_duplicate``, if its cosine is at least ``policy.near_duplicate_cosine``.
 
         Parameters
         ----------
@@ -204,6 +214,12 @@ class Memory:
             What the memory is about, not when it is stored; kept as text.
         arousal : float in [0, 1], optional
             In place of what the detector would say.
+        on_duplicate : {"occurrence", "keep"} or callable, optional
+            In place of what this object was made with. "occurrence": as above. "keep": the same
+            text becomes another memory. A callable is asked for each repeat and for each text with
+            a near duplicate, with the record of the memory that is there and the new text, and
+            returns one of the two; it is called without any lock, and asked again if that memory
+            changes meanwhile. What is to be stored together with the new text has the id 0.
         now : time, optional
             When it happens, if not at this moment.
         """
@@ -219,10 +235,14 @@ class Memory:
             "where": where,
             "arousal": arousal,
         }
-        return self._remember([Draft.of(item, self._now(now))])[0]
+        return self._remember([Draft.of(item, self._now(now))], on_duplicate)[0]
 
     def remember_many(
-        self, items: Iterable[str | Mapping[str, Any]], *, now: Time | None = None
+        self,
+        items: Iterable[str | Mapping[str, Any]],
+        *,
+        on_duplicate: OnDuplicate | None = None,
+        now: Time | None = None,
     ) -> builtins.list[Record]:
         """Store many memories in one transaction: all of them, or none if one is bad.
 
@@ -230,6 +250,8 @@ class Memory:
         ----------
         items : iterable of str or dict
             A text, or the arguments of :meth:`remember` by name, `now` among them.
+        on_duplicate : {"occurrence", "keep"} or callable, optional
+            As of :meth:`remember`, for all items; an item may repeat an earlier one.
 
         Returns
         -------
@@ -239,9 +261,13 @@ class Memory:
         if isinstance(items, (str, bytes, Mapping)):
             raise TypeError(f"items must be a sequence of memories, got one {type(items).__name__}")
         common = self._now(now)
-        return self._remember([Draft.numbered(i, item, common) for i, item in enumerate(items)])
+        drafts = [Draft.numbered(i, item, common) for i, item in enumerate(items)]
+        return self._remember(drafts, on_duplicate)
 
-    def _remember(self, drafts: Sequence[Draft]) -> builtins.list[Record]:
+    def _remember(
+        self, drafts: Sequence[Draft], on_duplicate: OnDuplicate | None
+    ) -> builtins.list[Record]:
+        wanted = self._on_duplicate if on_duplicate is None else check_on_duplicate(on_duplicate)
         with self._open():
             pass  # a closed store says so before the embedder works
         if not drafts:
@@ -253,9 +279,19 @@ class Memory:
             take(self._photographer, draft) if arousal.score >= threshold else None
             for draft, arousal in zip(drafts, arousals, strict=True)
         ]
-        with self._open() as space:
-            ids = store_drafts(self._store, space, drafts, vectors, arousals, photographs)
-            return _reading.records(self._store, space, ids, [draft.now for draft in drafts])
+        answers: Answers = {}  # of a callable
+        while True:
+            with self._open() as space:
+                rule = answers if callable(wanted) else wanted
+                verdicts, questions = plan(self._store, space, drafts, vectors, arousals, rule)
+                if not questions:
+                    repeats = [verdict.repeats for verdict in verdicts]
+                    ids = store_drafts(
+                        self._store, space, drafts, vectors, arousals, photographs, repeats
+                    )
+                    return remembered(self._store, space, drafts, ids, verdicts)
+            if callable(wanted):
+                answers.update((question.key, ask(wanted, question)) for question in questions)
 
     def forget(self, id: int) -> bool:
         """Remove a memory from every read path at once; False if there is none with this id.

@@ -71,6 +71,11 @@ class Policy:
     rif_runners_up: int = 20
     """How many ranks behind the k hits of a recall are looked at as competitors."""
 
+    # Duplicates
+    near_duplicate_cosine: float = 0.95
+    """From this cosine on, the nearest memory is reported beside a new one. Above 1 nothing is
+    looked for. Published: inf."""
+
     # Reconsolidation
     reconsolidation_protects_above: float = 0.7
     """A memory of a higher salience may only be enhanced: its text stays, with an addition."""
@@ -170,6 +175,7 @@ class Policy:
             "llm_unsure_low": 0.2,
             "llm_unsure_confidence": 0.0,
             "llm_confirms_flashbulbs": False,
+            "near_duplicate_cosine": math.inf,
             "strength_interval_seconds": 0.0,
             "reinforce_similarity_margin": math.inf,
             "open_task_salience": 0.0,
@@ -218,6 +224,7 @@ _NOT_OF_CORE = frozenset(
         "llm_unsure_confidence",
         "llm_confirms_flashbulbs",
         "critical_question_ramp",
+        "near_duplicate_cosine",
         "reconsolidation_protects_above",
         "reconsolidation_boost",
     )

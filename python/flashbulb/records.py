@@ -8,7 +8,17 @@ from typing import Any, Literal, TypedDict
 
 from flashbulb.photograph import Extracted
 
-__all__ = ["Hit", "Occurrence", "Record", "Stats", "Status", "Version", "Weights", "rounded_terms"]
+__all__ = [
+    "Hit",
+    "NearDuplicate",
+    "Occurrence",
+    "Record",
+    "Stats",
+    "Status",
+    "Version",
+    "Weights",
+    "rounded_terms",
+]
 
 Status = Literal["none", "open", "completed"]
 
@@ -31,6 +41,15 @@ class Version:
     """Since when, in seconds since 1970-01-01 UTC."""
     reason: str
     """"remembered", or what reconsolidation did: "enhanced" or "integrated"."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicate:
+    """The memory that was nearest to a new one, when that was remembered."""
+
+    id: int
+    text: str
+    cosine: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +98,9 @@ class Record:
     """What the caller said; of a flashbulb else what was extracted from its text."""
     photograph: dict[str, Extracted]
     """Where who, what, when and where are from: those that are known, by name."""
+    near_duplicate: NearDuplicate | None = field(default=None, compare=False)
+    """What `remember` found beside a new memory, from ``policy.near_duplicate_cosine`` on. It is
+    not kept, and counts in no comparison."""
 
 
 @dataclass(frozen=True, slots=True)

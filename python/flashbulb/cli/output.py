@@ -124,6 +124,9 @@ def remembered(out: Console, record: Record) -> None:
     special = marks(record)
     if special:
         line.append(", ").append_text(special)
+    if record.near_duplicate is not None:
+        near = record.near_duplicate
+        line.append(f"; near {near.id} ({near.cosine:.2f}): {printable(near.text)}")
     out.print(line)
     if record.flashbulb and record.photograph:
         out.print(photograph_lines(record.photograph))
