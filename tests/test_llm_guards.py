@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -232,6 +234,42 @@ def test_an_interrupt_passes_through_a_batch() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         judge(ask).detect_many([DOWN, DOWN_TOO])
+
+
+HANGING = """
+import signal, sys, threading
+from flashbulb.arousal import ArousalDetector
+
+texts = sys.argv[1:]
+asked = threading.Semaphore(0)
+
+def hang(text, context):
+    asked.release()
+    threading.Event().wait(600)
+
+def interrupt():
+    for _ in texts:
+        asked.acquire()
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+detector = ArousalDetector(llm=hang)
+threading.Thread(target=interrupt).start()
+try:
+    detector.detect_many(texts)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_ctrl_c_waits_for_no_llm(count: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGING, *OUTAGES[:count]],
+        capture_output=True,
+        text=True,
+        timeout=120,  # the LLM would take 600 seconds
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
 class ChatModel(BaseChatModel):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "MemoryCache",
     "NoAnswer",
     "TimeLimit",
+    "at_a_time",
     "within",
 ]
 
@@ -79,12 +81,52 @@ def within(limit: TimeLimit, function: Callable[[], T]) -> T:
         finally:
             done.set()
 
-    threading.Thread(target=run, name="flashbulb-llm", daemon=True).start()
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), name="flashbulb-llm", daemon=True).start()
     if not done.wait(limit.left()):
         raise limit.passed()
     if errors:
         raise errors.pop()
     return results.pop()
+
+
+def at_a_time(most: int, function: Callable[[T], None], items: Sequence[T]) -> None:
+    """Call the function with each item, with so many of them at a time.
+
+    What it raises comes out, and no further item is begun. The threads do not keep the program from
+    ending, and Ctrl-C does not wait for them.
+    """
+    if len(items) < 2:
+        for item in items:
+            function(item)
+        return
+    waiting = deque(items)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        while not errors:
+            try:
+                item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                function(item)
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [
+        threading.Thread(target=work, name="flashbulb-asking", daemon=True)
+        for _ in range(min(most, len(items)))
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException as error:
+        errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 class Circuit:

@@ -8,14 +8,13 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from flashbulb.policy import Policy
 
-from .asking import Cache, NoAnswer
+from .asking import Cache, NoAnswer, at_a_time
 from .llm import Judge, as_judge
 from .matcher import MAX_CHARACTERS, RuleMatcher
 from .replies import Reply, parse_reply
@@ -30,7 +29,7 @@ _log = logging.getLogger(__name__)
 Stage = Callable[..., Any]
 """A model or LLM: called with text and context; answers what ``parse_reply`` takes."""
 
-_MOST_THREADS = 8
+_AT_A_TIME = 8
 _LASTING = ("reply", "steering")
 """Kinds of failure that asking again would not mend."""
 _SUREST = 0.99
@@ -226,7 +225,11 @@ class ArousalDetector:
         results = [self._combine(opinion) for opinion in opinions]
         unsure = [i for i, result in enumerate(results) if self._is_for_llm(result)]
         if ask:
-            self._ask_all([opinions[i] for i in unsure], cache)
+            at_a_time(
+                _AT_A_TIME,
+                lambda opinion: self._ask(opinion, cache),
+                [opinions[i] for i in unsure],
+            )
             for i in unsure:
                 results[i] = self._combine(opinions[i])
         else:
@@ -266,18 +269,6 @@ class ArousalDetector:
         if policy.llm_unsure_low < cheap.score < policy.llm_unsure_high:
             return True
         return cheap.confidence < policy.llm_unsure_confidence
-
-    def _ask_all(self, opinions: Sequence[_Opinion], cache: Cache | None) -> None:
-        if len(opinions) < 2:
-            for opinion in opinions:
-                self._ask(opinion, cache)
-            return
-        pool = ThreadPoolExecutor(min(_MOST_THREADS, len(opinions)), "flashbulb-asking")
-        try:
-            for _ in pool.map(lambda opinion: self._ask(opinion, cache), opinions):
-                pass
-        finally:  # Ctrl-C does not wait for what was asked
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, opinion: _Opinion, cache: Cache | None) -> None:
         assert self._llm is not None
