@@ -22,7 +22,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from flashbulb import CorruptStore, Memory
+from flashbulb import CorruptStore, Memory, Policy
+from flashbulb._store import policy_from_json
 from flashbulb.storage import schema
 
 DATA = Path(__file__).parent / "data"
@@ -53,8 +54,8 @@ def version_of(path: Path) -> int:
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def opened(path: Path) -> Memory:
-    return Memory(path, embedder=Letters(), clock=lambda: NOW)
+def opened(path: Path, policy: Policy | None = None) -> Memory:
+    return Memory(path, embedder=Letters(), policy=policy, clock=lambda: NOW)
 
 
 def lines_of(name: str | Path) -> list[Any]:
@@ -99,7 +100,9 @@ def test_an_old_store_gets_the_tables_of_a_new_one(old: Path, tmp_path: Path) ->
 
 
 def test_an_old_export_is_imported_whole(store: Path, tmp_path: Path) -> None:
-    with opened(store) as memory:
+    # Under another policy strengths would be anchored anew, as at opening.
+    policy = policy_from_json(json.dumps(lines_of(EXPORTS["default"])[0]["policy"]))
+    with opened(store, policy) as memory:
         for name, file in EXPORTS.items():
             view = memory.namespace(name)
             view.import_(DATA / file)
