@@ -375,15 +375,15 @@ def test_surprise_alone_never_leads_before_what_is_critical(
 
 def test_only_so_much_is_pinned_by_surprise(clock: Any) -> None:
     few = dataclasses.replace(DEFAULT, max_surprise_pins=2)
-    for policy, pinned in (
-        (few, 2),
-        (dataclasses.replace(few, max_surprise_pin_share=PUBLISHED.max_surprise_pin_share), 5),
-    ):
+    all_of_them = dataclasses.replace(few, max_surprise_pin_share=PUBLISHED.max_surprise_pin_share)
+    for policy in (few, all_of_them):
         with stream_with_novelty(policy, clock, 5) as memory:
-            records = memory.list(order="-created", limit=5)
-            assert all(record.flashbulb for record in records)
-            assert sum(record.pinned for record in records) == pinned
-            assert memory.stats()["surprise_pins_refused"] == 5 - pinned
+            records = memory.list()
+            flashbulbs = [record for record in records if record.flashbulb]
+            assert len(flashbulbs) >= 5
+            pinned = sum(record.pinned for record in records)
+            assert pinned == (2 if policy is few else len(flashbulbs))
+            assert memory.stats()["surprise_pins_refused"] == len(flashbulbs) - pinned
 
 
 # Decay is derived on read
