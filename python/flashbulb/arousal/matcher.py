@@ -10,7 +10,7 @@ from .rules import Rule, RuleSet
 from .sentence import Sentence, sentences
 from .text import Folded, fold
 
-__all__ = ["MAX_CHARACTERS", "RuleMatcher", "RuleScore"]
+__all__ = ["MAX_CHARACTERS", "Reading", "RuleMatcher", "RuleScore"]
 
 MAX_CHARACTERS = 1_000_000
 """Of a longer text the first and the last half of this are read."""
@@ -85,6 +85,16 @@ class _Roles:
     head: int
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text divided by a rule set."""
+
+    text: str
+    folded: Folded
+    parts: list[tuple[int, str, list[Sentence]]]
+    """What is read of the folded text: where it begins, the piece, its sentences."""
+
+
 class RuleMatcher:
     """Scores texts with a rule set. Holds no state between texts."""
 
@@ -92,24 +102,34 @@ class RuleMatcher:
         self.rules = rules
         self._roles = _Roles(**{f.name: rules.classes.get(f.name, 0) for f in fields(_Roles)})
 
-    def score(self, text: str, context: str = "") -> RuleScore:
-        """Score one text; linear in its length up to ``MAX_CHARACTERS``.
-
-        A context can only lower the score: of what it says is no event ("fire drill", "from a
-        novel"), the text tells none.
-        """
+    def read(self, text: str) -> Reading:
+        """Divide a text; linear in its length up to ``MAX_CHARACTERS``."""
         folded = Folded(text)
         spans = [(0, folded.text)]
         if len(folded.text) > MAX_CHARACTERS:
             half = MAX_CHARACTERS // 2
             spans = [(0, folded.text[:half]), (len(folded.text) - half, folded.text[-half:])]
+        parts = [(offset, part, list(sentences(part, self.rules))) for offset, part in spans]
+        return Reading(text, folded, parts)
+
+    def score(self, text: str, context: str = "") -> RuleScore:
+        """Score one text, see :meth:`judge`."""
+        return self.judge(self.read(text), context)
+
+    def judge(self, reading: Reading, context: str = "") -> RuleScore:
+        """Score a text that was read.
+
+        A context can only lower the score: of what it says is no event ("fire drill", "from a
+        novel"), the text tells none.
+        """
+        text, folded = reading.text, reading.folded
         framed = "framed" in self.rules.caps and self.rules.is_unreal(fold(context))
         found: list[tuple[float, int, int, _Finding]] = []
         known = unknown = 0
-        for offset, part in spans:
+        for offset, _, divided in reading.parts:
             previous = _SentenceFindings()
             pending: list[_SentenceFindings] = []
-            for sentence in sentences(part, self.rules):
+            for sentence in divided:
                 known += sentence.known
                 unknown += sentence.unknown
                 current = self._examine(sentence)

@@ -1,0 +1,371 @@
+"""The local model: a linear head over an embedding and hashed features, with calibrated scores."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flashbulb.embedding import Embedder, default_embedder
+from flashbulb.errors import DimensionMismatch
+
+from . import features
+from .matcher import Reading, RuleMatcher
+from .rules import RuleSet
+from .sentence import Sentence
+from .text import fold
+
+__all__ = ["ArousalModel", "Head", "ModelJudgement"]
+
+_log = logging.getLogger(__name__)
+
+VERSION = 1
+"""Of the features; a head fits those that it was trained on."""
+BITS = 18
+GROUP_WEIGHTS = (4.0, 4.0, 4.0)
+"""Length of the features of word runs, letters and classes of a text; an embedding's is 2."""
+EMBEDDING_WEIGHT = 2.0
+
+IMPORTANT_SCORE = 0.6
+"""What an important memory scores, where a critical one scores 1 and a mundane one 0."""
+_LEAST_CONFIDENCE = 0.4
+"""Of a text in which the model finds nothing: it knows fewer words than there are."""
+
+_WHOLE = 3
+"""So many sentences are judged together."""
+_CANDIDATES = 8
+"""Sentences of a longer text that are looked at closely."""
+_MOST_CACHED = 65_536
+
+_MASK = np.uint32((1 << BITS) - 1)
+_SHIPPED = Path(__file__).with_name("data") / "model.npz"
+
+Logits = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelJudgement:
+    """What the model says of a text."""
+
+    score: float
+    """``P(critical) + 0.6 · P(important)``."""
+    confidence: float
+    critical: float
+    """Probability that the text is critical."""
+    important: float
+    """Probability that it is important, and not critical."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The coefficients: log-odds of important and of critical against mundane."""
+
+    embedder: str
+    """Name of the embedder that the part `embedding` was fitted to ..."""
+    fingerprint: str
+    """... and its fingerprint."""
+    bias: NDArray[np.float32]
+    """Shape (2,)."""
+    embedding: NDArray[np.float32]
+    """Shape (dim, 2)."""
+    hashed: NDArray[np.int8]
+    """Shape (2 ** 18, 2), in units of `scale`."""
+    scale: NDArray[np.float32]
+    """Shape (2,)."""
+
+
+class ArousalModel:
+    """A small linear model of how critical a text is; a stage of :class:`ArousalDetector`.
+
+    It reads the embedding of the text, runs of words and of letters, and pairs of the classes that
+    the words have in the rules that come with Flashbulb. How it was trained, and on what, is in
+    ``tools/train_arousal``; ``flashbulb train-arousal`` fits one to labels of your own.
+
+    Parameters
+    ----------
+    head : Head
+    embedder : Embedder
+        The one that the head was trained with; embeds what comes without a vector.
+
+    Notes
+    -----
+    A text of up to three sentences is judged whole. Of a longer one each sentence is judged, and
+    together with the next if that lowers its score ("... That was the drill."); the most critical
+    counts. Case, spacing and exclamation marks change nothing. Safe to use from several threads.
+    """
+
+    def __init__(self, head: Head, embedder: Embedder) -> None:
+        if (embedder.dim, embedder.fingerprint) != (len(head.embedding), head.fingerprint):
+            raise DimensionMismatch(
+                f"the head was trained with the embedder {head.embedder!r} "
+                f"({len(head.embedding)} dimensions, fingerprint {head.fingerprint[:12]}), got "
+                f"{embedder.name!r} ({embedder.dim}, {embedder.fingerprint[:12]})"
+            )
+        self.head = head
+        self.embedder = embedder
+        self.rules = RuleSet.default()
+        self._matcher = RuleMatcher(self.rules)
+        self._names = list(self.rules.classes)
+        self._weights = head.hashed * head.scale
+        self._embedding = head.embedding.astype(np.float64) * EMBEDDING_WEIGHT
+        self._words: dict[str, tuple[int, float, float, int]] = {}
+        self._pairs: dict[tuple[int, int], tuple[float, float, int]] = {}
+
+    @classmethod
+    def for_embedder(cls, embedder: Embedder) -> ArousalModel | None:
+        """The model that comes with Flashbulb, if it fits this embedder; else None, and a note."""
+        head = _shipped()
+        if head.fingerprint == embedder.fingerprint:
+            return cls(head, embedder)
+        _note_once(embedder.name)
+        return None
+
+    @classmethod
+    def default(cls) -> ArousalModel:
+        """The model that comes with Flashbulb, over its default embedder."""
+        return _default()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], embedder: Embedder | None = None) -> ArousalModel:
+        """A model from :meth:`save`.
+
+        Parameters
+        ----------
+        path : str or path
+        embedder : Embedder, optional
+            What it was trained with; the default embedder if not given.
+
+        Raises
+        ------
+        OSError, ValueError
+            If the file cannot be read, or is no model; if it is of another embedder.
+        """
+        return cls(_read(Path(path)), default_embedder() if embedder is None else embedder)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the coefficients, about half a megabyte; the embedder is only named."""
+        write_head(self.head, Path(path))
+
+    def __call__(
+        self,
+        text: str,
+        context: str = "",
+        *,
+        vector: ArrayLike | None = None,
+        reading: Reading | None = None,
+    ) -> ModelJudgement:
+        """Judge a text.
+
+        Parameters
+        ----------
+        text, context : str
+            A context only tells that its text is no event: a drill, fiction.
+        vector : (dim,) array of floats, optional
+            The embedding of the text.
+        reading : Reading, optional
+            The text, as the rules that come with Flashbulb divide it.
+        """
+        read = self._matcher.read(text) if reading is None else reading
+        important, critical = _probabilities(self._logits(read, vector))
+        score = critical + IMPORTANT_SCORE * important
+        if context and self.rules.is_unreal(fold(context)):
+            score = min(score, self.rules.caps["framed"])
+        return ModelJudgement(score, max(score, _LEAST_CONFIDENCE), critical, important)
+
+    def contributions(self, text: str) -> list[tuple[str, float]]:
+        """What each word adds to the log-odds of critical, strongest first.
+
+        That is how much they fall when the word is left out.
+        """
+        parts = [piece for _, piece, _ in self._matcher.read(text).parts]
+        listed = features.words(" ".join(parts))
+        whole = self._bare(listed, [])
+        found: dict[str, float] = {}
+        for place, word in enumerate(listed):
+            without = self._bare(listed[:place] + listed[place + 1 :], [])
+            found[word] = found.get(word, 0.0) + float(whole[1] - without[1])
+        return sorted(found.items(), key=lambda item: -abs(item[1]))
+
+    # -- within ----------------------------------------------------------------------------------
+
+    def _logits(self, reading: Reading, vector: ArrayLike | None) -> Logits:
+        divided = [(piece, sentence) for _, piece, parts in reading.parts for sentence in parts]
+        if len(divided) <= _WHOLE:
+            bare = self._bare(
+                [word for _, piece, _ in reading.parts for word in features.words(piece)],
+                [sentence for _, sentence in divided],
+            )
+            return bare + self._embedded([reading.text], vector)[0]
+        alone = [self._bare(_words_of([item]), [item[1]]) for item in divided]
+        order = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))[:_CANDIDATES]
+        texts, logits = [], []
+        for place in order:
+            for run in (divided[place : place + 1], divided[place : place + 2]):
+                texts.append(" ".join(_text_of(item) for item in run))
+                logits.append(self._bare(_words_of(run), [sentence for _, sentence in run]))
+        all_of = np.array(logits) + self._embedded(texts, None)
+        with_next = (min(all_of[i], all_of[i + 1], key=_score) for i in range(0, len(all_of), 2))
+        return max(with_next, key=_score)
+
+    def _embedded(self, texts: Sequence[str], vector: ArrayLike | None) -> Logits:
+        if vector is None:
+            rows = np.asarray(self.embedder.embed_documents(texts), np.float64)
+        else:
+            rows = np.asarray(vector, np.float64)[None]
+            if rows.shape != (1, len(self._embedding)):
+                raise DimensionMismatch(
+                    f"vector must have shape ({len(self._embedding)},), got {np.shape(vector)}"
+                )
+        result: Logits = rows @ self._embedding
+        return result
+
+    def _bare(self, words: Sequence[str], sentences: Sequence[Sentence]) -> Logits:
+        """The log-odds without the embedding."""
+        total = self.head.bias.astype(np.float64)
+        if words:
+            known = [self._word(word) for word in words]
+            order = features.runs([item[0] for item in known])
+            total += self._sum(order) * (GROUP_WEIGHTS[0] / math.sqrt(len(order)))
+            count = sum(item[3] for item in known)
+            share = GROUP_WEIGHTS[1] / math.sqrt(count)
+            total[0] += sum(item[1] for item in known) * share
+            total[1] += sum(item[2] for item in known) * share
+        pairs = [self._pair(*pair) for pair in features.pairs(sentences)]
+        count = sum(item[2] for item in pairs)
+        if count:
+            share = GROUP_WEIGHTS[2] / math.sqrt(count)
+            total[0] += sum(item[0] for item in pairs) * share
+            total[1] += sum(item[1] for item in pairs) * share
+        return total
+
+    def _word(self, word: str) -> tuple[int, float, float, int]:
+        """Its hash, the sums of its letters' weights, and how many these are."""
+        found = self._words.get(word)
+        if found is None:
+            hashes = features.letters(word)
+            important, critical = self._sum(hashes).tolist()
+            found = (features.word_hash(word), important, critical, len(hashes))
+            if len(self._words) < _MOST_CACHED:
+                self._words[word] = found
+        return found
+
+    def _pair(self, first: int, second: int) -> tuple[float, float, int]:
+        found = self._pairs.get((first, second))
+        if found is None:
+            hashes = features.class_pair(self._names, first, second)
+            important, critical = self._sum(hashes).tolist()
+            found = (important, critical, len(hashes))
+            if len(self._pairs) < _MOST_CACHED:
+                self._pairs[first, second] = found
+        return found
+
+    def _sum(self, hashes: features.Hashes) -> Logits:
+        places, signs = buckets(hashes)
+        result: Logits = signs @ self._weights[places]
+        return result
+
+
+def buckets(hashes: features.Hashes) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """Which weight each feature has, and with which sign."""
+    return hashes & _MASK, np.where(hashes >> np.uint32(31), 1.0, -1.0)
+
+
+def write_head(head: Head, path: Path) -> None:
+    about = {"version": VERSION, "embedder": head.embedder, "fingerprint": head.fingerprint}
+    with path.open("wb") as file:
+        np.savez_compressed(
+            file,
+            about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+            bias=head.bias,
+            embedding=head.embedding,
+            hashed=head.hashed,
+            scale=head.scale,
+        )
+
+
+def _read(path: Path) -> Head:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        about = json.loads(arrays.pop("about").tobytes())
+        if about.pop("version") != VERSION:
+            raise ValueError(f"it is of another version than {VERSION}; train it again")
+        head = Head(**about, **arrays)
+        _check(head)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged archive raises whatever its reader meets
+        raise ValueError(f"{path} is not an arousal model: {error}") from error
+    return head
+
+
+def _check(head: Head) -> None:
+    expected: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "bias": (np.float32, (2,)),
+        "embedding": (np.float32, (len(head.embedding), 2)),
+        "hashed": (np.int8, (1 << BITS, 2)),
+        "scale": (np.float32, (2,)),
+    }
+    for name, (dtype, shape) in expected.items():
+        array = getattr(head, name)
+        if array.dtype != dtype or array.shape != shape:
+            raise ValueError(
+                f"{name} must be {np.dtype(dtype)} of shape {shape}, "
+                f"got {array.dtype} of {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} is not finite")
+    if not (isinstance(head.embedder, str) and isinstance(head.fingerprint, str)):
+        raise ValueError("it does not name its embedder")
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> Head:
+    return _read(_SHIPPED)
+
+
+@lru_cache(maxsize=1)
+def _default() -> ArousalModel:
+    return ArousalModel(_shipped(), default_embedder())
+
+
+@lru_cache(maxsize=64)
+def _note_once(name: str) -> None:
+    _log.info(
+        "no arousal model comes with Flashbulb for the embedder %r: arousal is judged by rules; "
+        "flashbulb train-arousal fits a model to it",
+        name,
+    )
+
+
+def _probabilities(logits: Logits) -> tuple[float, float]:
+    """Of important and of critical: the softmax with 0 for mundane."""
+    important, critical = logits.tolist()
+    top = max(important, critical, 0.0)
+    parts = math.exp(important - top), math.exp(critical - top), math.exp(-top)
+    return parts[0] / sum(parts), parts[1] / sum(parts)
+
+
+def _score(logits: Logits) -> float:
+    important, critical = _probabilities(logits)
+    return critical + IMPORTANT_SCORE * important
+
+
+def _text_of(item: tuple[str, Sentence]) -> str:
+    piece, sentence = item
+    end = sentence.ends[-1]
+    # The sign after the last word tells a question.
+    return piece[sentence.starts[0] : end + 1 if piece[end : end + 1] == "?" else end]
+
+
+def _words_of(run: Sequence[tuple[str, Sentence]]) -> list[str]:
+    return [word for item in run for word in features.words(_text_of(item))]

@@ -1,0 +1,190 @@
+"""Fits the local model to labelled texts. Needs scikit-learn: ``pip install 'flashbulb[train]'``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flashbulb.embedding import Embedder, default_embedder
+
+from . import features
+from .matcher import RuleMatcher
+from .model import (
+    BITS,
+    EMBEDDING_WEIGHT,
+    GROUP_WEIGHTS,
+    IMPORTANT_SCORE,
+    ArousalModel,
+    Head,
+    buckets,
+)
+from .rules import RuleSet
+
+__all__ = ["LABELS", "Training", "design", "out_of_fold", "train"]
+
+LABELS = ("mundane", "important", "critical")
+INVERSE_PENALTY = 3.0
+"""C of the logistic regression."""
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model, and what it said of each text while a model of the other folds judged it."""
+
+    model: ArousalModel
+    probabilities: NDArray[np.float64]
+    """Shape (n, 3): of mundane, important, critical; calibrated."""
+    temperature: float
+    """By which the log-odds were divided, so that probabilities are frequencies."""
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The scores that these probabilities give, shape (n,)."""
+        return scores(self.probabilities)
+
+
+def scores(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``P(critical) + 0.6 · P(important)`` of rows of probabilities."""
+    return probabilities[:, 2] + IMPORTANT_SCORE * probabilities[:, 1]
+
+
+def train(
+    texts: Sequence[str],
+    labels: Sequence[str],
+    *,
+    groups: Sequence[str] | None = None,
+    embedder: Embedder | None = None,
+) -> Training:
+    """Fit a model to labelled texts.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Several hundred at least.
+    labels : sequence of {"mundane", "important", "critical"}
+        One for each text; all three must occur.
+    groups : sequence of str, optional
+        What belongs together (the texts of a minimal pair, of one author): never parted between
+        the folds of the cross-validation that calibrates the model.
+    embedder : Embedder, optional
+        Whose vectors the model will get; the default embedder if not given.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, a label is unknown or occurs in fewer than five texts.
+    ImportError
+        If scikit-learn is not there.
+    """
+    numbers = _numbers(texts, labels)
+    owners = [str(i) for i in range(len(texts))] if groups is None else list(groups)
+    if len(owners) != len(texts):
+        raise ValueError(f"expected {len(texts)} groups, got {len(owners)}")
+    used = default_embedder() if embedder is None else embedder
+    matrix = design(texts, used)
+    raw = out_of_fold(matrix, numbers, owners)
+    temperature = _temperature(raw, numbers)
+    regression = _fit(matrix, numbers)
+    coefficients = (regression.coef_ - regression.coef_[0])[1:].T / temperature
+    bias = (regression.intercept_ - regression.intercept_[0])[1:] / temperature
+    hashed = coefficients[used.dim :]
+    scale = np.maximum(np.abs(hashed).max(axis=0), 1e-9) / 127.0
+    head = Head(
+        used.name,
+        used.fingerprint,
+        bias.astype(np.float32),
+        coefficients[: used.dim].astype(np.float32),
+        np.rint(hashed / scale).astype(np.int8),
+        scale.astype(np.float32),
+    )
+    return Training(ArousalModel(head, used), _softmax(raw / temperature), temperature)
+
+
+def design(texts: Sequence[str], embedder: Embedder) -> Any:
+    """The features of texts, a sparse matrix of shape (n, dim + 2 ** 18)."""
+    from scipy import sparse
+
+    rules = RuleSet.default()
+    names, matcher = list(rules.classes), RuleMatcher(rules)
+    rows: list[NDArray[np.int64]] = []
+    columns: list[NDArray[np.int64]] = []
+    values: list[NDArray[np.float64]] = []
+    for row, text in enumerate(texts):
+        parts = matcher.read(text).parts
+        words = [word for _, piece, _ in parts for word in features.words(piece)]
+        groups = (
+            [features.runs([features.word_hash(word) for word in words])],
+            [features.letters(word) for word in words],
+            [
+                features.class_pair(names, *pair)
+                for _, _, sentences in parts
+                for pair in features.pairs(sentences)
+            ],
+        )
+        for weight, group in zip(GROUP_WEIGHTS, groups, strict=True):
+            hashes = np.concatenate([*group, np.zeros(0, np.uint32)])
+            if len(hashes):
+                places, signs = buckets(hashes)
+                rows.append(np.full(len(hashes), row))
+                columns.append(places.astype(np.int64))
+                values.append(signs * (weight / np.sqrt(len(hashes))))
+    empty = [np.zeros(0, np.int64)]
+    hashed = sparse.csr_matrix(
+        (
+            np.concatenate([*values, np.zeros(0)]),
+            (np.concatenate(rows + empty), np.concatenate(columns + empty)),
+        ),
+        shape=(len(texts), 1 << BITS),
+    )
+    dense = np.asarray(embedder.embed_documents(list(texts)), np.float64) * EMBEDDING_WEIGHT
+    return sparse.hstack([sparse.csr_matrix(dense), hashed]).tocsr()
+
+
+def out_of_fold(
+    matrix: Any, numbers: NDArray[np.int64], groups: Sequence[str]
+) -> NDArray[np.float64]:
+    """Log-odds of each text, shape (n, 3), by a model that has not seen its group."""
+    from sklearn.model_selection import GroupKFold
+
+    result = np.zeros((len(numbers), len(LABELS)))
+    for others, own in GroupKFold(FOLDS).split(matrix, numbers, groups):
+        result[own] = _fit(matrix[others], numbers[others]).decision_function(matrix[own])
+    return result
+
+
+def _fit(matrix: Any, numbers: NDArray[np.int64]) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=INVERSE_PENALTY, max_iter=400).fit(matrix, numbers)
+
+
+def _numbers(texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
+    if len(labels) != len(texts):
+        raise ValueError(f"expected {len(texts)} labels, got {len(labels)}")
+    for place, label in enumerate(labels):
+        if label not in LABELS:
+            raise ValueError(f"label {place} must be one of {', '.join(LABELS)}, got {label!r}")
+    numbers = np.array([LABELS.index(label) for label in labels], np.int64)
+    for number, label in enumerate(LABELS):
+        if (count := int((numbers == number).sum())) < FOLDS:
+            raise ValueError(f"expected at least {FOLDS} texts that are {label}, got {count}")
+    return numbers
+
+
+def _temperature(logits: NDArray[np.float64], numbers: NDArray[np.int64]) -> float:
+    """The divisor with the smallest log loss."""
+    grid = np.geomspace(0.25, 4.0, 161)
+    own = np.arange(len(numbers)), numbers
+    losses = [-np.log(np.maximum(_softmax(logits / t)[own], 1e-12)).mean() for t in grid]
+    return float(grid[int(np.argmin(losses))])
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    result: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
+    return result
