@@ -9,6 +9,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from flashbulb.policy import Policy
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("FLASHBULB_DATA", HERE.parent.parent / "shared" / "data"))
 
-RULES = ArousalDetector()
+RULES = ArousalDetector(model=None)
 
 CRITICAL = [
     "Production system is down",
@@ -265,6 +266,11 @@ class Answer:
     reasoning: str | None = None
 
 
+def alone(stage: str, function: Any) -> dict[str, Any]:
+    """The arguments of a detector with no other stage than the rules and this one."""
+    return {"model": None, stage: function}
+
+
 def odds(confidence: float) -> float:
     return confidence / (1.0 - confidence)
 
@@ -277,7 +283,9 @@ def test_stages_are_combined_by_confidence() -> None:
         return Answer(1.0, 0.9, "a real emergency")
 
     ruled = RULES.detect("thanks")
-    both = ArousalDetector(llm=llm, policy=ALWAYS).detect("thanks", context="to the nurse")
+    both = ArousalDetector(model=None, llm=llm, policy=ALWAYS).detect(
+        "thanks", context="to the nurse"
+    )
     assert seen == [("thanks", "to the nurse")]
     rules, total = odds(ruled.confidence), odds(ruled.confidence) + odds(0.9)
     # Tolerance: rounding of one weighted mean.
@@ -288,13 +296,24 @@ def test_stages_are_combined_by_confidence() -> None:
 
     three = ArousalDetector(model=lambda text, context: (0.5, 0.8), llm=llm, policy=ALWAYS)
     assert three.detect("thanks").score == pytest.approx(
-        (ruled.score * rules + odds(0.9) + 0.5 * odds(0.8)) / (total + odds(0.8)), abs=1e-12
+        # Rules in which nothing spoke have no say beside a model.
+        (odds(0.9) + 0.5 * odds(0.8)) / (odds(0.9) + odds(0.8)),
+        abs=1e-12,
     )
+    down = "Production is down."
+    ruled = RULES.detect(down)
+    rules = odds(ruled.confidence)
+    for says, weight in ((0.7, odds(0.8)), (0.1, 1.0)):  # what finds nothing has even odds
+        two = ArousalDetector(model=lambda text, context, says=says: (says, 0.8)).detect(down)
+        expected = (ruled.score * rules + says * weight) / (rules + weight)
+        assert two.score == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_published_mean_weighs_all_stages_alike() -> None:
     policy = Policy(**{**ALWAYS.to_dict(), "arousal_weighting": "equal"})
-    result = ArousalDetector(llm=lambda text, context: (1.0, 0.6), policy=policy).detect("thanks")
+    result = ArousalDetector(
+        model=None, llm=lambda text, context: (1.0, 0.6), policy=policy
+    ).detect("thanks")
     assert result.score == pytest.approx((RULES.detect("thanks").score + 1.0) / 2, abs=1e-12)
 
 
@@ -316,7 +335,7 @@ def test_a_stage_without_confidence_has_no_say() -> None:
 def test_bad_answers_are_left_out_and_reported(
     stage: str, answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    detector = ArousalDetector(**{stage: lambda text, context: answer}, policy=ALWAYS)
+    detector = ArousalDetector(**alone(stage, lambda text, context: answer), policy=ALWAYS)
     with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
         result = detector.detect("Production is down.")
     assert replace(result, fallback=None) == RULES.detect("Production is down.")
@@ -343,12 +362,12 @@ def test_an_interrupt_passes(stage: str) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ArousalDetector(**{stage: interrupted}, policy=ALWAYS).detect("thanks")
+        ArousalDetector(**alone(stage, interrupted), policy=ALWAYS).detect("thanks")
 
 
 def test_the_policy_sets_the_floor() -> None:
     policy = Policy(flashbulb_threshold=0.99)
-    result = ArousalDetector(policy=policy).detect("Production is down.")
+    result = ArousalDetector(model=None, policy=policy).detect("Production is down.")
     assert result.stability_floor == policy.important_floor
 
 
@@ -387,7 +406,7 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(OWN_RULES, encoding="utf-8")
     for rules in (path, str(path), RuleSet.load(path)):
-        detector = ArousalDetector(rules)
+        detector = ArousalDetector(rules, None)
         assert detector.detect("The kettles boil over!").score == 0.9
         assert detector.detect("The kettle does not boil over.").score == 0.1
         assert detector.detect("Production is down.").score < 0.3
@@ -413,7 +432,7 @@ def test_bad_rule_files_are_refused(change: tuple[str, str], message: str, tmp_p
     assert text != OWN_RULES
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        ArousalDetector(path)
+        ArousalDetector(path, None)
 
 
 @pytest.mark.parametrize(

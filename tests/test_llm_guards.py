@@ -46,7 +46,7 @@ class Answers:
 
 
 def judge(function: Callable[..., Any], **limits: Any) -> ArousalDetector:
-    return ArousalDetector(llm=from_callable(function, **limits))
+    return ArousalDetector(model=None, llm=from_callable(function, **limits))
 
 
 # Deadline
@@ -76,7 +76,7 @@ def test_twenty_seconds_are_the_default() -> None:
 def test_what_keeps_failing_is_not_asked_for_a_while(server: LLMServer, clock: Clock) -> None:
     server.behaviour = fails(403)
     llm = LLMJudge("m", base_url=server.url, mode="scores", clock=clock)
-    detector = ArousalDetector(llm=llm)
+    detector = ArousalDetector(model=None, llm=llm)
     for _ in range(5):
         assert "HTTP 403" in (detector.detect(DOWN).fallback or "")
     for _ in range(2):
@@ -139,7 +139,7 @@ def test_only_one_question_goes_through_when_it_is_time(clock: Clock) -> None:
 
 def test_a_budget_for_an_hour(server: LLMServer, clock: Clock) -> None:
     llm = LLMJudge("m", base_url=server.url, mode="scores", budget_per_hour=2, clock=clock)
-    detector = ArousalDetector(llm=llm)
+    detector = ArousalDetector(model=None, llm=llm)
     fallbacks = [detector.detect(text).fallback for text in OUTAGES[:9]]
     assert fallbacks == [None, None, *["llm: the budget of 2 an hour is spent"] * 7]
     assert detector.detect(OUTAGES[0]).fallback is None  # known
@@ -153,7 +153,10 @@ def test_a_budget_for_an_hour(server: LLMServer, clock: Clock) -> None:
 def test_repeats_count_against_the_budget(server: LLMServer) -> None:
     server.behaviour = fails(500)
     llm = LLMJudge("m", base_url=server.url, mode="scores", budget_per_hour=2)
-    assert ArousalDetector(llm=llm).detect(DOWN).fallback == "llm: the budget of 2 an hour is spent"
+    assert (
+        ArousalDetector(model=None, llm=llm).detect(DOWN).fallback
+        == "llm: the budget of 2 an hour is spent"
+    )
     assert len(server.requests) == 2
     llm.close()
 
@@ -173,14 +176,14 @@ def test_answers_are_cached_by_model_text_and_context(server: LLMServer) -> None
     kept = Kept()
     judges = [LLMJudge(name, base_url=server.url, mode="scores", cache=kept) for name in "ab"]
     server.behaviour = says('{"score": 0.9, "reasoning": "an outage", "surprise": 0.5}')
-    first = ArousalDetector(llm=judges[0])
+    first = ArousalDetector(model=None, llm=judges[0])
     result = first.detect(DOWN)
     assert first.detect(DOWN) == result
     assert len(server.requests) == 1
     first.detect(DOWN, "at night")
     first.detect(DOWN_TOO)
     assert len(server.requests) == 3
-    ArousalDetector(llm=judges[1]).detect(DOWN)
+    ArousalDetector(model=None, llm=judges[1]).detect(DOWN)
     assert len(server.requests) == 4
     assert {text for text, _ in kept} == {DOWN, DOWN_TOO}
     for one in judges:
@@ -298,7 +301,7 @@ class ChatModel(BaseChatModel):
 
 def test_a_langchain_model() -> None:
     model = ChatModel(answer={"score": 0.95, "reasoning": "an outage"}, seen=[])
-    detector = ArousalDetector(llm=model)
+    detector = ArousalDetector(model=None, llm=model)
     result = detector.detect(DOWN, "at night")
     assert result.stages[1].score == 0.95
     assert result.reasoning == "an outage"
@@ -311,7 +314,7 @@ def test_a_langchain_model() -> None:
 
 @pytest.mark.parametrize("answer", [None, {}, {"score": 7}, "0.9"])
 def test_a_langchain_model_that_fails(answer: Any) -> None:
-    detector = ArousalDetector(llm=from_langchain(ChatModel(answer=answer, seen=[])))
+    detector = ArousalDetector(model=None, llm=from_langchain(ChatModel(answer=answer, seen=[])))
     assert (detector.detect(DOWN).fallback or "").startswith("llm: ")
 
 
@@ -338,11 +341,11 @@ def test_failures_in_a_row_are_logged_once(caplog: pytest.LogCaptureFixture) -> 
 
 def test_what_is_no_llm_is_refused() -> None:
     with pytest.raises(TypeError, match="llm must be an LLMJudge"):
-        ArousalDetector(llm="gpt")  # type: ignore[arg-type]
+        ArousalDetector(model=None, llm="gpt")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="function of text and context"):
         from_callable("gpt")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="llm must be an LLMJudge"):
-        ArousalDetector(llm=LLMJudge)
+        ArousalDetector(model=None, llm=LLMJudge)
     with pytest.raises(TypeError, match="function of text and context"):
         from_callable(lambda: 0.9)
     with pytest.raises(TypeError, match="with_structured_output"):
@@ -356,7 +359,7 @@ def test_a_judge_that_hangs_in_a_batch_does_not_keep_the_others(server: LLMServe
 
     server.behaviour = behaviour
     llm = LLMJudge("m", base_url=server.url, mode="scores", deadline=1.0)
-    results = ArousalDetector(llm=llm).detect_many(OUTAGES[:3])
+    results = ArousalDetector(model=None, llm=llm).detect_many(OUTAGES[:3])
     fallbacks = [result.fallback for result in results]
     assert fallbacks == [None, "llm: no answer within 1 s", None]
     llm.close()

@@ -33,7 +33,7 @@ class Answers:
 
 
 def detector(function: Any, *, deferred: bool = False) -> ArousalDetector:
-    return ArousalDetector(llm=from_callable(function, name="test"), deferred=deferred)
+    return ArousalDetector(model=None, llm=from_callable(function, name="test"), deferred=deferred)
 
 
 def shown(memory: Memory, id: int, now: float) -> dict[str, Any]:
@@ -68,9 +68,9 @@ def test_what_an_llm_fails_at_is_stored_all_the_same(behaviour: Any, store: Path
     with serving() as server:
         server.behaviour = behaviour
         judge = LLMJudge("m", base_url=server.url, mode="scores", deadline=0.5)
-        with Memory(store, detector=ArousalDetector(llm=judge)) as memory:
+        with Memory(store, detector=ArousalDetector(model=None, llm=judge)) as memory:
             record = memory.remember("Production is down.")
-            assert record.arousal == ArousalDetector().detect("Production is down.").score
+            assert record.arousal == ArousalDetector(model=None).detect("Production is down.").score
             assert record.arousal_source == "rules"
             assert record.floor == 0.7
         judge.close()
@@ -165,7 +165,7 @@ def test_deferred_is_in_the_end_as_if_asked_at_once(store: Path, clock: Clock) -
     with Memory(store, detector=detector(ask, deferred=True), clock=clock) as memory:
         ids = [memory.remember(text, context="night shift").id for text in texts]
         assert ask.seen == []
-        cheap = ArousalDetector()
+        cheap = ArousalDetector(model=None)
         for id, text in zip(ids, texts, strict=True):
             assert memory.get(id).arousal == cheap.detect(text, "night shift").score
         before = memory.get(ids[0])
@@ -291,7 +291,9 @@ def test_other_namespaces_are_left_alone(store: Path) -> None:
         assert memory.namespace("other").rescore() == 1
 
 
-@pytest.mark.parametrize("options", [{}, {"neutral": True}, {"detector": ArousalDetector()}])
+@pytest.mark.parametrize(
+    "options", [{}, {"neutral": True}, {"detector": ArousalDetector(model=None)}]
+)
 def test_without_an_llm_there_is_nobody_to_ask(options: dict[str, Any]) -> None:
     with (
         Memory(":memory:", **options) as memory,

@@ -41,7 +41,9 @@ def url() -> Iterator[str]:
 @pytest.mark.parametrize("mode", ["yes_no", "scores", "auto"])
 def test_a_real_model_answers(url: str, mode: Any) -> None:
     judge = LLMJudge("smollm2", base_url=url, mode=mode, deadline=DEADLINE, options={"seed": 1})
-    result = ArousalDetector(llm=judge).detect("Production is down.", "from the night shift")
+    result = ArousalDetector(model=None, llm=judge).detect(
+        "Production is down.", "from the night shift"
+    )
     assert result.fallback is None
     rules, llm = result.stages
     assert (rules.name, llm.name) == ("rules", "llm")
@@ -58,7 +60,7 @@ def test_a_real_model_answers(url: str, mode: Any) -> None:
 
 def test_a_memory_with_a_real_model(url: str, store: Path) -> None:
     judge = LLMJudge("smollm2", base_url=url, deadline=DEADLINE)
-    detector = ArousalDetector(llm=judge, deferred=True)
+    detector = ArousalDetector(model=None, llm=judge, deferred=True)
     with Memory(store, detector=detector) as memory:
         record = memory.remember("Production is down.")
         assert record.arousal_source == "rules"

@@ -108,8 +108,8 @@ def test_bad_replies_fall_back_to_the_cheaper_score(answer: Any) -> None:
     with pytest.raises(BadReply) as caught:
         parse_reply(answer)
     assert 0 < len(str(caught.value)) < 250
-    rules = ArousalDetector().detect("Production is down.")
-    detector = ArousalDetector(llm=lambda text, context: answer, policy=ALWAYS)
+    rules = ArousalDetector(model=None).detect("Production is down.")
+    detector = ArousalDetector(model=None, llm=lambda text, context: answer, policy=ALWAYS)
     result = detector.detect("Production is down.")
     assert replace(result, fallback=None) == rules
     assert result.fallback == f"llm: {caught.value}"
@@ -120,7 +120,7 @@ def test_all_fields_of_a_reply() -> None:
     values = {"score": 0.9, "reasoning": "a fire", "consequentiality": 0.9, "surprise": 0.7}
     reply = parse_reply(json.dumps(values))
     assert reply == Reply(0.9, 0.95, "a fire", 0.9, 0.7)
-    detector = ArousalDetector(llm=lambda text, context: values, policy=ALWAYS)
+    detector = ArousalDetector(model=None, llm=lambda text, context: values, policy=ALWAYS)
     result = detector.detect("thanks")
     assert (result.reasoning, result.consequentiality, result.surprise) == ("a fire", 0.9, 0.7)
 
@@ -148,7 +148,9 @@ json_values = st.recursive(
 
 @given(json_values | st.text() | json_values.map(json.dumps) | st.binary(max_size=40))
 def test_any_reply_gives_a_judgement_or_a_fallback(answer: Any) -> None:
-    result = ArousalDetector(llm=lambda text, context: answer, policy=ALWAYS).detect("thanks")
+    result = ArousalDetector(model=None, llm=lambda text, context: answer, policy=ALWAYS).detect(
+        "thanks"
+    )
     assert 0.0 <= result.score <= 1.0
     assert 0.0 <= result.confidence <= 1.0
     spoke = [stage.name for stage in result.stages] == ["rules", "llm"]

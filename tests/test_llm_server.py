@@ -35,7 +35,7 @@ from llm_server import (
 )
 
 TEXT = "Production is down."
-RULES = ArousalDetector().detect(TEXT)
+RULES = ArousalDetector(model=None).detect(TEXT)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_would_be_flashbulb_is_confirmed(server: LLMServer, judges: Any) -> No
     server.behaviour = says(
         '{"reasoning": "an outage", "consequentiality": 0.9, "surprise": 0.6, "score": 0.95}'
     )
-    result = ArousalDetector(llm=judges(server)).detect(TEXT, "night shift")
+    result = ArousalDetector(model=None, llm=judges(server)).detect(TEXT, "night shift")
     assert [stage.name for stage in result.stages] == ["rules", "llm"]
     assert result.stages[1].score == 0.95
     assert RULES.score < result.score < 0.95
@@ -88,9 +88,9 @@ def test_a_would_be_flashbulb_is_confirmed(server: LLMServer, judges: Any) -> No
 def test_a_sure_llm_rescues_what_the_rules_missed_and_vetoes_a_false_alarm(
     server: LLMServer, judges: Any
 ) -> None:
-    detector = ArousalDetector(llm=judges(server))
+    detector = ArousalDetector(model=None, llm=judges(server))
     missed = "Qorvath zhenya imploded."
-    assert ArousalDetector().detect(missed).score < 0.3
+    assert ArousalDetector(model=None).detect(missed).score < 0.3
     server.behaviour = says('{"score": 1.0}')
     assert detector.detect(missed).score >= 0.8
     server.behaviour = says('{"score": 0.0}')
@@ -98,9 +98,9 @@ def test_a_sure_llm_rescues_what_the_rules_missed_and_vetoes_a_false_alarm(
 
 
 def test_what_is_plain_is_not_asked_about(server: LLMServer, judges: Any) -> None:
-    detector = ArousalDetector(llm=judges(server))
+    detector = ArousalDetector(model=None, llm=judges(server))
     for text in ("thanks", "See you at lunch on Thursday.", "The user prefers dark mode."):
-        assert detector.detect(text) == ArousalDetector().detect(text)
+        assert detector.detect(text) == ArousalDetector(model=None).detect(text)
     assert server.requests == []
 
 
@@ -149,7 +149,7 @@ def test_a_server_that_misbehaves_costs_nothing_but_its_answer(
     server.behaviour = MISBEHAVIOURS[name]
     # Only what waits for the deadline needs it.
     deadline = 0.5 if name in ("hangs", "slow drip", "redirects for ever") else 20.0
-    detector = ArousalDetector(llm=judges(server, mode=mode, deadline=deadline))
+    detector = ArousalDetector(model=None, llm=judges(server, mode=mode, deadline=deadline))
     with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
         result = detector.detect(TEXT)
     assert replace(result, fallback=None, deferred=False) == RULES
@@ -175,7 +175,7 @@ def test_a_server_that_misbehaves_costs_nothing_but_its_answer(
 )
 def test_replies_in_other_dress(server: LLMServer, judges: Any, content: Any) -> None:
     server.behaviour = says(content)
-    result = ArousalDetector(llm=judges(server)).detect(TEXT)
+    result = ArousalDetector(model=None, llm=judges(server)).detect(TEXT)
     assert result.stages[1].score == 0.4
 
 
@@ -184,21 +184,21 @@ def test_replies_in_other_dress(server: LLMServer, judges: Any, content: Any) ->
 )
 def test_what_passes_is_tried_again(server: LLMServer, judges: Any, passing: Behaviour) -> None:
     server.first = [passing]
-    result = ArousalDetector(llm=judges(server)).detect(TEXT)
+    result = ArousalDetector(model=None, llm=judges(server)).detect(TEXT)
     assert result.fallback is None
     assert len(server.requests) == 2
 
 
 def test_repeats_end(server: LLMServer, judges: Any) -> None:
     server.behaviour = fails(500)
-    ArousalDetector(llm=judges(server)).detect(TEXT)
+    ArousalDetector(model=None, llm=judges(server)).detect(TEXT)
     assert len(server.requests) == 3
 
 
 def test_the_deadline_holds_for_all_repeats_together(server: LLMServer, judges: Any) -> None:
     server.behaviour = hangs
     server.first = [fails(500, retry_after="0.3")]
-    detector = ArousalDetector(llm=judges(server, deadline=0.5))
+    detector = ArousalDetector(model=None, llm=judges(server, deadline=0.5))
     assert detector.detect(TEXT).fallback == "llm: no answer within 0.5 s"
 
 
@@ -227,7 +227,7 @@ def test_the_strictest_form_that_the_server_takes_is_remembered(
     server: LLMServer, judges: Any, kind: str | None, tries: int
 ) -> None:
     server.behaviour = understands(kind)
-    detector = ArousalDetector(llm=judges(server))
+    detector = ArousalDetector(model=None, llm=judges(server))
     assert detector.detect(TEXT).fallback is None
     assert len(server.requests) == tries
     assert detector.detect("The database is down.").fallback is None
@@ -241,14 +241,14 @@ def test_a_form_that_gives_no_json_is_left(server: LLMServer, judges: Any) -> No
         says("" if strict else '{"score": 0.9}')(handler, request)
 
     server.behaviour = behaviour
-    detector = ArousalDetector(llm=judges(server))
+    detector = ArousalDetector(model=None, llm=judges(server))
     assert detector.detect(TEXT).fallback is None
     assert detector.detect("The database is down.").fallback is None
     assert formats(server) == ["json_schema", "json_object", "json_object"]
 
 
 def test_a_bad_hour_does_not_change_the_form(server: LLMServer, judges: Any) -> None:
-    detector = ArousalDetector(llm=judges(server))
+    detector = ArousalDetector(model=None, llm=judges(server))
     server.behaviour = fails(400, "the context is too long")
     assert detector.detect(TEXT).fallback is not None
     server.requests.clear()
@@ -268,7 +268,7 @@ def test_an_argument_that_the_server_refuses_is_not_sent_again(
             says('{"score": 0.9}')(handler, request)
 
     server.behaviour = behaviour
-    detector = ArousalDetector(llm=judges(server))
+    detector = ArousalDetector(model=None, llm=judges(server))
     assert detector.detect(TEXT).fallback is None
     assert detector.detect("The database is down.").fallback is None
     assert [name in request for request in server.requests] == [True, False, False]
@@ -277,7 +277,7 @@ def test_an_argument_that_the_server_refuses_is_not_sent_again(
 
 def test_options_are_the_users(server: LLMServer, judges: Any) -> None:
     judge = judges(server, options={"seed": 7, "temperature": None, "max_tokens": 50})
-    ArousalDetector(llm=judge).detect(TEXT)
+    ArousalDetector(model=None, llm=judge).detect(TEXT)
     (request,) = server.requests
     assert request["seed"] == 7
     assert request["max_tokens"] == 50
@@ -289,7 +289,7 @@ def test_a_client_of_the_users_own(server: LLMServer) -> None:
 
     with OpenAI(base_url=server.url, api_key="secret", max_retries=9) as client:
         server.behaviour = fails(500)
-        detector = ArousalDetector(llm=LLMJudge("m", client=client, mode="scores"))
+        detector = ArousalDetector(model=None, llm=LLMJudge("m", client=client, mode="scores"))
         assert detector.detect(TEXT).fallback is not None
         assert len(server.requests) == 3  # ours, not the client's
 
@@ -302,7 +302,7 @@ def test_where_the_server_tells_probabilities_the_score_is_that_of_yes(
 ) -> None:
     tokens = logprobs(Yes=math.log(0.72), No=math.log(0.18), It=math.log(0.1))
     server.behaviour = sends(completion("Yes", tokens))
-    result = ArousalDetector(llm=judges(server, mode="auto")).detect(TEXT)
+    result = ArousalDetector(model=None, llm=judges(server, mode="auto")).detect(TEXT)
     # Tolerance: rounding of a few operations.
     assert result.stages[1].score == pytest.approx(0.8, abs=1e-12)
     (request,) = server.requests
@@ -323,7 +323,7 @@ def test_where_it_does_not_the_scores_are_asked_for(
     server: LLMServer, judges: Any, behaviour: Behaviour
 ) -> None:
     server.behaviour = behaviour
-    detector = ArousalDetector(llm=judges(server, mode="auto"))
+    detector = ArousalDetector(model=None, llm=judges(server, mode="auto"))
     for text in (TEXT, "The database is down."):
         assert detector.detect(text).stages[1].score == 0.9
     assert ["logprobs" in request for request in server.requests] == [True, False, False]
@@ -337,7 +337,10 @@ def test_garbage_for_probabilities_is_none(server: LLMServer, judges: Any, logpr
         handler.reply(completion('{"score": 0.9}', logprobs))
 
     server.behaviour = behaviour
-    assert ArousalDetector(llm=judges(server, mode="auto")).detect(TEXT).stages[1].score == 0.9
+    assert (
+        ArousalDetector(model=None, llm=judges(server, mode="auto")).detect(TEXT).stages[1].score
+        == 0.9
+    )
 
 
 def test_a_first_token_of_another_kind_asks_for_scores(server: LLMServer, judges: Any) -> None:
@@ -346,7 +349,7 @@ def test_a_first_token_of_another_kind_asks_for_scores(server: LLMServer, judges
         handler.reply(completion('{"score": 0.9}', tokens))
 
     server.behaviour = behaviour
-    detector = ArousalDetector(llm=judges(server, mode="auto"))
+    detector = ArousalDetector(model=None, llm=judges(server, mode="auto"))
     for text in (TEXT, "The database is down."):
         assert detector.detect(text).stages[1].score == 0.9
     # The server does tell them: the next text is asked about so again.
@@ -366,9 +369,9 @@ def test_many_are_asked_about_at_a_time(server: LLMServer, judges: Any) -> None:
         says(json.dumps({"score": places[0] / 100}))(handler, request)
 
     server.behaviour = behaviour
-    results = ArousalDetector(llm=judges(server)).detect_many(["thanks", *OUTAGES])
+    results = ArousalDetector(model=None, llm=judges(server)).detect_many(["thanks", *OUTAGES])
     assert len(server.requests) == len(OUTAGES)
-    assert results[0] == ArousalDetector().detect("thanks")
+    assert results[0] == ArousalDetector(model=None).detect("thanks")
     scores = [result.stages[1].score for result in results[1:]]
     assert scores == [place / 100 for place in range(len(OUTAGES))]
 
@@ -381,7 +384,7 @@ def test_async(server: LLMServer, judges: Any) -> None:
         says('{"score": 0.9}')(handler, request)
 
     server.behaviour = behaviour
-    detector = ArousalDetector(llm=judges(server))
+    detector = ArousalDetector(model=None, llm=judges(server))
 
     async def ask() -> list[Any]:
         return await asyncio.gather(*(detector.adetect(text) for text in OUTAGES[:3]))
@@ -395,7 +398,7 @@ def test_one_bad_answer_of_many_is_one_fallback(server: LLMServer, judges: Any) 
         says("no idea" if bad else '{"score": 0.9}')(handler, request)
 
     server.behaviour = behaviour
-    results = ArousalDetector(llm=judges(server)).detect_many(OUTAGES[:4])
+    results = ArousalDetector(model=None, llm=judges(server)).detect_many(OUTAGES[:4])
     assert [result.fallback is None for result in results] == [True, True, False, True]
 
 

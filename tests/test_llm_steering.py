@@ -74,7 +74,7 @@ def server() -> Iterator[LLMServer]:
 @pytest.fixture
 def detector(server: LLMServer) -> Iterator[ArousalDetector]:
     judge = LLMJudge("m", base_url=server.url, mode="scores")
-    yield ArousalDetector(llm=judge, policy=ALWAYS)
+    yield ArousalDetector(model=None, llm=judge, policy=ALWAYS)
     judge.close()
 
 

@@ -33,7 +33,7 @@ from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
 from flashbulb._why_not import WhyNot, not_found, why_not
 from flashbulb._writing import store_drafts, take
-from flashbulb.arousal import ArousalDetector
+from flashbulb.arousal import ArousalDetector, ArousalModel
 from flashbulb.embedding import resolve_embedder
 from flashbulb.errors import MemoryNotFound, StoreClosed
 from flashbulb.photograph import Photographer
@@ -67,9 +67,9 @@ class Memory:
         did until now stays.
     detector : optional
         Judges arousal: any object with ``detect(text, context)`` that returns a ``score`` in
-        [0, 1] and a ``source``. By default ``ArousalDetector()``, the rules. What the LLM of an
-        ``ArousalDetector`` says is kept in the store; :meth:`rescore` asks it what it was not
-        asked, or did not answer.
+        [0, 1] and a ``source``. By default an ``ArousalDetector`` of rules and, if one comes for
+        this embedder, the local model. What the LLM of an ``ArousalDetector`` says is kept in the
+        store; :meth:`rescore` asks it what it was not asked, or did not answer.
     surprise : {"centroid", "neighbours", None}
         How unusual an embedding is, or None: off. Each mode keeps its own statistics.
     namespace : str
@@ -148,15 +148,17 @@ class Memory:
         self._name = check_text(namespace, "namespace")
         self._clock = clock
         self._neutral = check_bool(neutral, "neutral")
-        self._detector: Detector | None = None
-        if not neutral:
-            self._detector = ArousalDetector() if detector is None else detector
         if photographer is not None and not isinstance(photographer, Photographer):
             raise TypeError(
                 f"photographer must be a Photographer, got {type(photographer).__name__}"
             )
         self._photographer = Photographer() if photographer is None else photographer
         self._embedder = resolve_embedder(embedder)
+        self._detector: Detector | None = None
+        if not neutral:
+            if detector is None:
+                detector = ArousalDetector(model=ArousalModel.for_embedder(self._embedder))
+            self._detector = detector
         self._root: Memory | None = None  # of a view: what keeps the store open
         self._closed = False
         self._store = Store(

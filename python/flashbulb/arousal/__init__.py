@@ -1,8 +1,9 @@
-"""How critical a text is: rules now, a local model and an LLM where they are given."""
+"""How critical a text is: rules, a local model, and an LLM where one is given."""
 
 from .asking import NoAnswer
 from .detector import MAX_CHARACTERS, ArousalDetector, Stage
 from .llm import Judge, LLMJudge, as_judge, from_callable, from_langchain
+from .model import ArousalModel, ModelJudgement
 from .replies import BadReply, Reply
 from .result import ArousalResult, Evidence, StageScore
 from .rules import Rule, RuleSet
@@ -10,11 +11,13 @@ from .rules import Rule, RuleSet
 __all__ = [
     "MAX_CHARACTERS",
     "ArousalDetector",
+    "ArousalModel",
     "ArousalResult",
     "BadReply",
     "Evidence",
     "Judge",
     "LLMJudge",
+    "ModelJudgement",
     "NoAnswer",
     "Reply",
     "Rule",

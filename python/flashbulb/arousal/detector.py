@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from flashbulb.policy import Policy
 
 from .asking import Cache, NoAnswer, at_a_time
 from .llm import Judge, as_judge
-from .matcher import MAX_CHARACTERS, RuleMatcher
+from .matcher import BASE_SCORE, MAX_CHARACTERS, RuleMatcher
+from .model import ArousalModel
 from .replies import Reply, parse_reply
 from .result import ArousalResult, Evidence, StageName, StageScore
 from .rules import RuleSet
@@ -63,10 +64,11 @@ class ArousalDetector:
     ----------
     rules : RuleSet, str, Path or None
         A compiled rule set, or the path of a rule file; None: the rules that come with Flashbulb.
-    model : callable or None
+    model : callable, "default" or None
         A local model, called for every text with ``(text, context)``; it gets the text's embedding
         too if it takes an argument `vector`. It answers a ``(score, confidence)`` pair, or an
-        object with these attributes.
+        object with these attributes. By default the :class:`ArousalModel` that comes with
+        Flashbulb; None: no model.
     llm : LLMJudge, callable, LangChain chat model or None
         Asked when the cheaper stages are unsure, and to confirm a flashbulb; the policy says from
         where. What is no :class:`LLMJudge` becomes one, see :func:`as_judge`.
@@ -80,7 +82,9 @@ class ArousalDetector:
     Notes
     -----
     The score of several stages is their mean weighted by confidence: by the odds ``c / (1 - c)``
-    that a stage is right, so that a stage that is sure outvotes one that has seen nothing.
+    that a stage is right, so that a stage that is sure outvotes one that has seen nothing. Rules
+    in which nothing spoke have no say beside a model, and a model that finds nothing
+    critical has even odds at most: neither knows all words.
     ``arousal_weighting="equal"`` of the policy is the published form, the plain mean.
 
     A stage that fails, or answers anything but finite numbers in [0, 1], is left out: reported
@@ -98,7 +102,7 @@ class ArousalDetector:
     def __init__(
         self,
         rules: RuleSet | str | Path | None = None,
-        model: Stage | None = None,
+        model: Stage | Literal["default"] | None = "default",
         llm: Judge | Stage | None = None,
         *,
         policy: Policy | None = None,
@@ -110,8 +114,10 @@ class ArousalDetector:
             rules = RuleSet.load(rules)
         elif not isinstance(rules, RuleSet):
             raise TypeError(f"rules must be a RuleSet, a path or None, got {rules!r}")
+        if model == "default":
+            model = ArousalModel.default()
         if model is not None and not callable(model):
-            raise TypeError(f"model must be callable or None, got {model!r}")
+            raise TypeError(f"model must be callable, 'default' or None, got {model!r}")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy or None, got {policy!r}")
         if not isinstance(deferred, bool):
@@ -120,6 +126,8 @@ class ArousalDetector:
         self._steering = Steering(rules)
         self._model = model
         self._model_takes_vector = model is not None and _takes(model, "vector")
+        # What the rules have read the model need not read again.
+        self._model_takes_reading = isinstance(model, ArousalModel) and model.rules is rules
         self._llm = None if llm is None else as_judge(llm)
         self._policy = policy if policy is not None else Policy()
         self._deferred = deferred
@@ -240,17 +248,20 @@ class ArousalDetector:
 
     def _cheap(self, text: str, context: str, vector: Any) -> _Opinion:
         """The rules and the model."""
-        ruled = self._matcher.score(text, context)
+        reading = self._matcher.read(text)
+        ruled = self._matcher.judge(reading, context)
         opinion = _Opinion(text, text, context, ruled.evidence)
         opinion.stages.append(StageScore("rules", ruled.score, ruled.confidence))
         if self._model is not None or self._llm is not None:
             opinion.shown = self._steering.without(text)
             opinion.context = self._steering.without(context)
         if self._model is not None and (opinion.shown or not text):
-            named = {}
-            if self._model_takes_vector:
-                # The embedding is that of the whole text.
-                named["vector"] = vector if opinion.shown == text else None
+            named: dict[str, Any] = {}
+            if opinion.shown == text:  # embedding and reading are those of the whole text
+                if self._model_takes_vector:
+                    named["vector"] = vector
+                if self._model_takes_reading:
+                    named["reading"] = reading
             try:
                 reply = parse_reply(self._model(opinion.shown, opinion.context, **named))
                 opinion.add("model", reply)
@@ -330,7 +341,7 @@ class ArousalDetector:
         if self._policy.arousal_weighting == "equal":
             weights = [1.0] * len(stages)
         else:
-            weights = [_odds(stage.confidence) for stage in stages]
+            weights = _weights(stages)
         total = sum(weights)
         parts = list(zip(weights, stages, strict=True))
         score = sum(weight * stage.score for weight, stage in parts) / total
@@ -343,6 +354,20 @@ class ArousalDetector:
             for name, count in changes.items():
                 if count:
                     self._counts[name] += count
+
+
+def _weights(stages: Sequence[StageScore]) -> list[float]:
+    """Odds, except where a cheap stage says only that it has found nothing."""
+    modelled = any(stage.name == "model" for stage in stages)
+    weights = []
+    for stage in stages:
+        weight = _odds(stage.confidence)
+        if stage.name == "rules" and modelled and stage.score <= BASE_SCORE:
+            weight = 0.0
+        elif stage.name == "model" and stage.score < 0.5:
+            weight = min(weight, 1.0)
+        weights.append(weight)
+    return weights
 
 
 def _odds(confidence: float) -> float:

@@ -89,8 +89,8 @@ def pairs(sentences: Iterable[Sentence]) -> list[tuple[int, int]]:
         known = [classes for classes in sentence.classes if classes]
         for place, classes in enumerate(known):
             found.append((classes, 0))
-            for later in islice(known, place + 1, place + 1 + _CLASS_REACH):
-                found.append((classes, later))
+            following = islice(known, place + 1, place + 1 + _CLASS_REACH)
+            found.extend((classes, later) for later in following)
     return found
 
 
@@ -103,9 +103,7 @@ def class_pair(names: Sequence[str], first: int, second: int) -> Hashes:
         Of the rule file's classes, by bit.
     """
     ones, others = ([n for i, n in enumerate(names) if bits >> i & 1] for bits in (first, second))
-    found = [
-        zlib.crc32(f"\x01{one}>{other}".encode()) for one in ones for other in others or [""]
-    ]
+    found = [zlib.crc32(f"\x01{one}>{other}".encode()) for one in ones for other in others or [""]]
     return np.array(found, dtype=np.uint32)
 
 
@@ -113,4 +111,5 @@ def _mixed(hashes: Hashes) -> Hashes:
     """Spread the bits: the last steps of MurmurHash3."""
     hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return hashes ^ (hashes >> np.uint32(16))
+    result: Hashes = hashes ^ (hashes >> np.uint32(16))
+    return result

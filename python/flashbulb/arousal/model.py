@@ -37,9 +37,6 @@ EMBEDDING_WEIGHT = 2.0
 
 IMPORTANT_SCORE = 0.6
 """What an important memory scores, where a critical one scores 1 and a mundane one 0."""
-_LEAST_CONFIDENCE = 0.4
-"""Of a text in which the model finds nothing: it knows fewer words than there are."""
-
 _WHOLE = 3
 """So many sentences are judged together."""
 _CANDIDATES = 8
@@ -179,7 +176,7 @@ class ArousalModel:
         score = critical + IMPORTANT_SCORE * important
         if context and self.rules.is_unreal(fold(context)):
             score = min(score, self.rules.caps["framed"])
-        return ModelJudgement(score, max(score, _LEAST_CONFIDENCE), critical, important)
+        return ModelJudgement(score, max(score, 1.0 - score), critical, important)
 
     def contributions(self, text: str) -> list[tuple[str, float]]:
         """What each word adds to the log-odds of critical, strongest first.
@@ -200,11 +197,12 @@ class ArousalModel:
     def _logits(self, reading: Reading, vector: ArrayLike | None) -> Logits:
         divided = [(piece, sentence) for _, piece, parts in reading.parts for sentence in parts]
         if len(divided) <= _WHOLE:
-            bare = self._bare(
+            whole = self._bare(
                 [word for _, piece, _ in reading.parts for word in features.words(piece)],
                 [sentence for _, sentence in divided],
             )
-            return bare + self._embedded([reading.text], vector)[0]
+            whole += self._embedded([reading.text], vector)[0]
+            return whole
         alone = [self._bare(_words_of([item]), [item[1]]) for item in divided]
         order = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))[:_CANDIDATES]
         texts, logits = [], []
@@ -225,8 +223,7 @@ class ArousalModel:
                 raise DimensionMismatch(
                     f"vector must have shape ({len(self._embedding)},), got {np.shape(vector)}"
                 )
-        result: Logits = rows @ self._embedding
-        return result
+        return rows @ self._embedding
 
     def _bare(self, words: Sequence[str], sentences: Sequence[Sentence]) -> Logits:
         """The log-odds without the embedding."""
@@ -270,7 +267,7 @@ class ArousalModel:
 
     def _sum(self, hashes: features.Hashes) -> Logits:
         places, signs = buckets(hashes)
-        result: Logits = signs @ self._weights[places]
+        result: Logits = np.asarray(signs @ self._weights[places], np.float64)
         return result
 
 

@@ -1,4 +1,4 @@
-"""Fits the local model to labelled texts. Needs scikit-learn: ``pip install 'flashbulb[train]'``."""
+"""Fits the local model to labelled texts; needs scikit-learn (the extra ``train``)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,25 @@ from .model import (
 )
 from .rules import RuleSet
 
-__all__ = ["LABELS", "Training", "design", "out_of_fold", "train"]
+__all__ = [
+    "LABELS",
+    "Training",
+    "design",
+    "folds",
+    "numbered",
+    "out_of_fold",
+    "scores",
+    "softmax",
+    "train",
+]
 
 LABELS = ("mundane", "important", "critical")
-INVERSE_PENALTY = 3.0
+INVERSE_PENALTY = 1.0
 """C of the logistic regression."""
 FOLDS = 5
+
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Places of the texts that are trained on, and of those that are predicted."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +94,13 @@ def train(
     ImportError
         If scikit-learn is not there.
     """
-    numbers = _numbers(texts, labels)
+    numbers = numbered(texts, labels)
     owners = [str(i) for i in range(len(texts))] if groups is None else list(groups)
     if len(owners) != len(texts):
         raise ValueError(f"expected {len(texts)} groups, got {len(owners)}")
     used = default_embedder() if embedder is None else embedder
     matrix = design(texts, used)
-    raw = out_of_fold(matrix, numbers, owners)
+    raw = out_of_fold(matrix, numbers, folds(owners))
     temperature = _temperature(raw, numbers)
     regression = _fit(matrix, numbers)
     coefficients = (regression.coef_ - regression.coef_[0])[1:].T / temperature
@@ -102,7 +115,7 @@ def train(
         np.rint(hashed / scale).astype(np.int8),
         scale.astype(np.float32),
     )
-    return Training(ArousalModel(head, used), _softmax(raw / temperature), temperature)
+    return Training(ArousalModel(head, used), softmax(raw / temperature), temperature)
 
 
 def design(texts: Sequence[str], embedder: Embedder) -> Any:
@@ -145,14 +158,31 @@ def design(texts: Sequence[str], embedder: Embedder) -> Any:
     return sparse.hstack([sparse.csr_matrix(dense), hashed]).tocsr()
 
 
-def out_of_fold(
-    matrix: Any, numbers: NDArray[np.int64], groups: Sequence[str]
-) -> NDArray[np.float64]:
-    """Log-odds of each text, shape (n, 3), by a model that has not seen its group."""
+def folds(held: Sequence[str], tied: Sequence[str] | None = None) -> list[Fold]:
+    """Five divisions into what is trained on and what is predicted.
+
+    Parameters
+    ----------
+    held : sequence of str
+        What is predicted without anything that has the same entry here ...
+    tied : sequence of str, optional
+        ... or here.
+    """
     from sklearn.model_selection import GroupKFold
 
+    ties = np.asarray(held if tied is None else tied)
+    return [
+        (others[~np.isin(ties[others], ties[own])], own)
+        for others, own in GroupKFold(FOLDS).split(ties, groups=held)
+    ]
+
+
+def out_of_fold(
+    matrix: Any, numbers: NDArray[np.int64], divisions: Sequence[Fold]
+) -> NDArray[np.float64]:
+    """Log-odds of each text, shape (n, 3), by a model that was trained without it."""
     result = np.zeros((len(numbers), len(LABELS)))
-    for others, own in GroupKFold(FOLDS).split(matrix, numbers, groups):
+    for others, own in divisions:
         result[own] = _fit(matrix[others], numbers[others]).decision_function(matrix[own])
     return result
 
@@ -163,7 +193,8 @@ def _fit(matrix: Any, numbers: NDArray[np.int64]) -> Any:
     return LogisticRegression(C=INVERSE_PENALTY, max_iter=400).fit(matrix, numbers)
 
 
-def _numbers(texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
+def numbered(texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
+    """The labels as places in ``LABELS``."""
     if len(labels) != len(texts):
         raise ValueError(f"expected {len(texts)} labels, got {len(labels)}")
     for place, label in enumerate(labels):
@@ -180,11 +211,12 @@ def _temperature(logits: NDArray[np.float64], numbers: NDArray[np.int64]) -> flo
     """The divisor with the smallest log loss."""
     grid = np.geomspace(0.25, 4.0, 161)
     own = np.arange(len(numbers)), numbers
-    losses = [-np.log(np.maximum(_softmax(logits / t)[own], 1e-12)).mean() for t in grid]
+    losses = [-np.log(np.maximum(softmax(logits / t)[own], 1e-12)).mean() for t in grid]
     return float(grid[int(np.argmin(losses))])
 
 
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of rows of log-odds."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     result: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
     return result
