@@ -5,7 +5,7 @@ from .detector import MAX_CHARACTERS, ArousalDetector, Stage
 from .llm import Judge, LLMJudge, as_judge, from_callable, from_langchain
 from .model import ArousalModel, ModelJudgement
 from .replies import BadReply, Reply
-from .result import ArousalResult, Evidence, StageScore
+from .result import ArousalResult, Evidence, Judgement, StageScore
 from .rules import Rule, RuleSet
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "BadReply",
     "Evidence",
     "Judge",
+    "Judgement",
     "LLMJudge",
     "ModelJudgement",
     "NoAnswer",

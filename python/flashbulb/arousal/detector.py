@@ -28,7 +28,8 @@ __all__ = ["MAX_CHARACTERS", "ArousalDetector", "Stage"]
 _log = logging.getLogger(__name__)
 
 Stage = Callable[..., Any]
-"""A model or LLM: called with text and context; answers what ``parse_reply`` takes."""
+"""A model or LLM: called with text and context. It answers a ``(score, confidence)`` pair, a
+``Judgement``, or something else that ``parse_reply`` takes."""
 
 _AT_A_TIME = 8
 _LASTING = ("reply", "steering")

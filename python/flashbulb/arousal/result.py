@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["ArousalResult", "Evidence", "Source", "StageName", "StageScore"]
+__all__ = ["ArousalResult", "Evidence", "Judgement", "Source", "StageName", "StageScore"]
 
 StageName = Literal["rules", "model", "llm"]
 Source = Literal["rules", "model", "llm", "combined"]
@@ -27,6 +27,16 @@ class Evidence:
     """What this evidence is worth after its scopes, in [0, 1]."""
     scopes: tuple[str, ...] = ()
     """The scopes that lowered it: negated, resolved, hypothetical, quoted ... Empty: a fact."""
+
+
+@runtime_checkable
+class Judgement(Protocol):
+    """What a stage may answer: anything with a score and a confidence, both in [0, 1]."""
+
+    @property
+    def score(self) -> float: ...
+    @property
+    def confidence(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
