@@ -259,5 +259,5 @@ def _best(engine: Engine | None, rows: NDArray[np.float32]) -> list[tuple[int, f
     """The nearest memory of each row and its cosine, minus infinity if there is none."""
     if engine is None or not len(engine):
         return [(0, -math.inf)] * len(rows)
-    found = engine.search(rows, 1, now=0.0, vividness_weight=0.0, recency_weight=0.0)
+    found = engine.search(rows, 1, now=0.0, vividness_weight=0.0, recency_weight=0.0, exact=True)
     return list(zip(found.ids[:, 0].tolist(), found.cosines[:, 0].tolist(), strict=True))
