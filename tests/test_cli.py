@@ -157,7 +157,7 @@ def test_remember_says_what_it_made_of_it(store: str, capsys: pytest.CaptureFixt
     assert out.startswith("remembered 2, now 2 times: ")
     _, out, _ = run(capsys, "remember", "The user prefers dark mode.", "--store", store)
     assert out.startswith("remembered 5: ")
-    assert out.endswith("; near 2 (0.99): User prefers dark mode\n")
+    assert " ".join(out.split()).endswith("; near 2 (0.99): User prefers dark mode")
 
 
 def test_namespaces_do_not_meet(store: str, capsys: pytest.CaptureFixture[str]) -> None:
