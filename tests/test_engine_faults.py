@@ -84,7 +84,7 @@ def test_r01_the_first_of_several_bad_rows_is_named() -> None:
         engine_of(1).add(batch, now=NOW)
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", ["centroid", "neighbours", "combined"])
 @pytest.mark.parametrize("bad", [*NOT_FINITE, 0.0])
 def test_r01_surprise_refuses_it_too(mode: Any, bad: float) -> None:
     detector = SurpriseDetector(mode)
@@ -126,7 +126,7 @@ def test_r03_the_error_names_both_sizes(kind: str, dim: int) -> None:
     assert engine.add(rows_of(1, 5), now=NOW).tolist() == [20]
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", ["centroid", "neighbours", "combined"])
 def test_r03_in_surprise(mode: Any) -> None:
     detector = SurpriseDetector(mode)
     detector.observe(np.ones(DIM), [], NOW)

@@ -27,7 +27,7 @@ def stream_of(rng: np.random.Generator, count: int) -> NDArray[np.float32]:
     return stream
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", ["centroid", "neighbours", "combined"])
 @pytest.mark.parametrize("storage", ["fp32", "fp16"])
 @examples(25)
 @given(
@@ -83,7 +83,7 @@ def test_the_nearest_memory_comes_with_its_cosine() -> None:
     for i, vector in enumerate(stream):
         seen = ahead.next()
         if not i:
-            assert seen == (None, None, None)
+            assert seen == (None, None, None, None)
         else:
             cosines = twin.cosines(vector, twin.ids)[0]
             assert seen.nearest_cosine == cosines.max()
@@ -99,7 +99,7 @@ def test_a_detector_that_keeps_its_own_vectors_does_not_look_ahead() -> None:
         detector.look_ahead(np.ones((2, DIM)))
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", ["centroid", "neighbours", "combined"])
 def test_remember_many_is_remember_one_by_one(mode: Any, tmp_path: Path) -> None:
     texts = [f"the {i % 7} of {i % 11} went to {i % 5}" for i in range(60)]
     policy = Policy(surprise_min_samples=5)

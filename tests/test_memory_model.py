@@ -76,7 +76,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.memory.close()
         shutil.rmtree(self.folder)
 
-    @initialize(surprise=st.sampled_from(["centroid", "neighbours", None]))
+    @initialize(surprise=st.sampled_from(["centroid", "neighbours", "combined", None]))
     def open(self, surprise: Any) -> None:
         self.surprise = surprise
         self.memory = Memory(

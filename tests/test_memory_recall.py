@@ -252,7 +252,7 @@ def test_surprise_pins_within_its_limit_and_reports_the_rest(store: Path, clock:
         assert [r.pinned for r in surprising] == [True] + [False] * (len(surprising) - 1)
         for record in surprising:
             assert record.surprise is not None
-            assert record.surprise >= 3.0
+            assert record.surprise >= policy.surprise_z()
             assert record.importance == 1.0
             assert record.salience <= 0.5
         stats = memory.stats()
@@ -266,7 +266,7 @@ def test_surprise_pins_within_its_limit_and_reports_the_rest(store: Path, clock:
         assert memory.remember("Glaciers calve into the warm sea", arousal=0).pinned
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours", None])
+@pytest.mark.parametrize("mode", ["centroid", "neighbours", "combined", None])
 def test_surprise_statistics_are_kept(store: Path, clock: Any, mode: Any) -> None:
     """One session and several give the same scores."""
     scores = []
@@ -292,7 +292,7 @@ def test_surprise_statistics_are_kept(store: Path, clock: Any, mode: Any) -> Non
     assert (scores[0][-1] == (None, None)) == (mode is None)
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", ["centroid", "neighbours", "combined"])
 def test_a_batch_scores_as_one_by_one(clock: Any, mode: Any) -> None:
     texts = [f"Note {n % 17} about {'tea' if n % 3 else 'the moon'}" for n in range(50)]
     with Memory(":memory:", surprise=mode, clock=clock) as one_by_one:

@@ -311,7 +311,7 @@ def test_statistics_made_by_hand_are_taken_if_they_could_be(exported: Path) -> N
     lines = lines_of(exported)
     lines[0]["surprise"] = {"centroid": statistics()}
     write(exported, lines)
-    with Memory(":memory:") as memory:
+    with Memory(":memory:", surprise="centroid") as memory:
         memory.import_(exported)
         assert memory._store.space("default").detector.samples == 10  # type: ignore[union-attr]
         assert math.isfinite(memory.remember("goes on").surprise or 0.0)

@@ -49,6 +49,7 @@ WITHOUT_PROTECTION = {
     "surprise_relative_sd_floor": 0.0,
     "surprise_max_salience": 1.0,
     "max_surprise_pin_share": 1.0,
+    "surprise_form": "raw",
     "arousal_weighting": "equal",
     "llm_unsure_low": 0.2,
     "llm_unsure_confidence": 0.0,
@@ -81,7 +82,7 @@ def test_the_core_has_the_same_fields_and_defaults() -> None:
 def test_every_field_reaches_the_core(name: str) -> None:
     policy = Policy()
     value = getattr(policy, name)
-    for other in ("asymptotic", "equal", not value, 0.45, 0.9, 1, 2, -0.5, 17):
+    for other in ("asymptotic", "equal", "raw", not value, 0.45, 0.9, 1, 2, -0.5, 17, 170):
         try:
             changed = dataclasses.replace(policy, **{name: other})
         except (TypeError, ValueError):
@@ -144,6 +145,9 @@ def test_only_what_may_be_unbounded_takes_infinity(name: str) -> None:
         ({"arousal_weighting": "odds"}, "arousal_weighting"),
         ({"llm_unsure_low": 1.1}, "llm_unsure_low"),
         ({"completion_lowers_floor": 1}, "completion_lowers_floor"),
+        ({"surprise_form": "z"}, "surprise_form must be 'calibrated' or 'raw', got 'z'"),
+        ({"flashbulb_rate": 0.51}, "flashbulb_rate"),
+        ({"surprise_window": 99}, "surprise_window"),
         ({"surprise_min_samples": 30.0}, "surprise_min_samples"),
         ({"surprise_min_samples": 1}, "surprise_min_samples"),
         ({"surprise_neighbours": 0}, "surprise_neighbours"),
@@ -191,3 +195,11 @@ def test_completion_lowers_the_floor_by_one_class(floor: float, after: float) ->
 def test_decay_rate(salience: float, clamp: float) -> None:
     assert _core.Policy().decay_rate(salience) == pytest.approx(clamp)
     assert _core.Policy(decay_law="asymptotic").decay_rate(salience) == 0.097
+
+
+def test_the_threshold_of_surprise_follows_the_form() -> None:
+    assert Policy.published().surprise_z() == 3.0
+    assert Policy().surprise_z() == pytest.approx(2.3263, abs=1e-4)
+    assert Policy(flashbulb_rate=0.05).surprise_z() == pytest.approx(1.6449, abs=1e-4)
+    assert Policy(flashbulb_rate=0.0).surprise_z() == math.inf
+    assert Policy(surprise_form="raw", surprise_threshold=4.0).surprise_z() == 4.0

@@ -63,7 +63,7 @@ def test_a_full_disk_changes_nothing_and_the_store_goes_on(store: Path, clock: A
         assert memory.list() == kept
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", ["centroid", "neighbours", "combined"])
 @pytest.mark.parametrize("table", ["memories", "traces", "vectors", "occurrences", "surprise"])
 def test_a_batch_that_cannot_be_written_leaves_no_trace(
     store: Path, clock: Any, mode: Any, table: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from flashbulb import Engine, Policy, Surprise, SurpriseDetector, _core
 from flashbulb._reference import standard_score as twin_score
 from flashbulb._reference import temporal_novelty
-from flashbulb.surprise import standard_score
+from flashbulb.surprise import SurpriseMode, standard_score
 from simd import each_level
 from strategies import DAY, NOW, examples, seeds
 
 # Distances are float64 sums over float32 unit vectors, in another order than NumPy's.
 DISTANCE = 1e-6
 DIM = 10
+MODES = get_args(SurpriseMode)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:
@@ -53,7 +54,9 @@ def test_observe_follows_the_definition(
     rng = np.random.default_rng(seed)
     stream = rng.normal(1.0, 1.0, size=(count, DIM))
     stream /= np.linalg.norm(stream, axis=1, keepdims=True)
-    policy = Policy(surprise_neighbours=neighbours, surprise_relative_sd_floor=sd_floor)
+    policy = Policy(
+        surprise_form="raw", surprise_neighbours=neighbours, surprise_relative_sd_floor=sd_floor
+    )
     expected = plain_distances(stream, mode, neighbours)
     for _ in each_level():
         detector = SurpriseDetector(mode, policy=policy)
@@ -114,7 +117,8 @@ def test_no_flashbulb_before_enough_samples(samples: int) -> None:
 def test_salience_rises_over_the_last_unit_before_the_threshold(
     z: float, importance: float, published: float, bounded: float
 ) -> None:
-    for policy, expected in ((Policy.published(), published), (Policy(), bounded)):
+    raw = Policy(surprise_form="raw")
+    for policy, expected in ((Policy.published(), published), (raw, bounded)):
         detector = SurpriseDetector(policy=policy)
         for _ in range(31):
             detector.observe([1.0, 0.0], [], NOW)
@@ -166,7 +170,7 @@ def test_a_tag_wears_off_and_comes_back() -> None:
 # -- trials and states ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_copy_is_a_trial(mode: Any) -> None:
     detector = SurpriseDetector(mode)
     rng = np.random.default_rng(1)
@@ -232,7 +236,8 @@ CORRUPT_STATES = {
     "cut in the values": _header()[:-1],
     "one value short": _header()[:-8],
     "one value long": _header() + bytes(8),
-    "mode": _header(mode="combined"),
+    "mode": _header(mode="both"),
+    "a mode without its scales": _header(mode="combined"),
     "no moments": _header(moments=None),
     "two moments": _header(moments=[2, 0.5]),
     "negative count": _header(moments=[-2, 0.5, 0.1]),
@@ -259,13 +264,13 @@ def test_a_corrupt_state_is_refused(name: str) -> None:
 # -- arguments -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["", "combined", "neighbors", None, 1])
+@pytest.mark.parametrize("mode", ["", "both", "neighbors", None, 1, ["centroid"]])
 def test_unknown_modes_are_refused(mode: Any) -> None:
-    with pytest.raises(ValueError, match="'centroid' or 'neighbours'"):
+    with pytest.raises(ValueError, match="'centroid', 'neighbours', 'combined', got"):
         SurpriseDetector(mode)
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("vector", "tags", "error"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashbulb import Engine, Policy, SurpriseDetector, _core
+from flashbulb.surprise import SurpriseMode
 from strategies import DAY, NOW, examples, seeds
 
 DIM = 12
+MODES = get_args(SurpriseMode)
 
 
 def _is_sound(surprise: Any) -> bool:
@@ -26,7 +28,7 @@ def _is_sound(surprise: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("policy", [Policy(), Policy.published()])
 def test_r35_first_second_and_a_thousand_equal_events(mode: Any, policy: Policy) -> None:
     detector = SurpriseDetector(mode, policy=policy)
@@ -51,7 +53,7 @@ def test_r35_first_second_and_a_thousand_equal_events(mode: Any, policy: Policy)
     assert detector.score(same, [], NOW).importance == equal.importance
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", MODES)
 def test_r35_rounding_noise_is_no_event(mode: Any) -> None:
     # Equal texts whose vectors differ in their last bits: nothing happens in such a stream.
     detector = SurpriseDetector(mode, policy=Policy.published())
@@ -63,7 +65,7 @@ def test_r35_rounding_noise_is_no_event(mode: Any) -> None:
 
 
 @examples(30)
-@given(seeds, st.sampled_from(["centroid", "neighbours"]), st.sampled_from([1, 2, 3, 50]))
+@given(seeds, st.sampled_from(MODES), st.sampled_from([1, 2, 3, 50]))
 def test_r35_always_finite_and_in_range(seed: int, mode: Any, dim: int) -> None:
     rng = np.random.default_rng(seed)
     detector = SurpriseDetector(mode)
@@ -75,7 +77,7 @@ def test_r35_always_finite_and_in_range(seed: int, mode: Any, dim: int) -> None:
         assert 0.0 <= detector.salience(surprise) <= 0.5
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cut", [0, 1, 2, 30, 99])
 def test_r35_reopening_in_the_middle_changes_nothing(mode: Any, cut: int) -> None:
     def events() -> Any:
@@ -174,7 +176,7 @@ def test_a_state_at_its_bounds_is_taken() -> None:
         assert _is_sound(detector.observe(np.ones(DIM), ["a"], NOW))
 
 
-@pytest.mark.parametrize("mode", ["centroid", "neighbours"])
+@pytest.mark.parametrize("mode", MODES)
 def test_the_state_of_the_widest_stream_is_taken(mode: Any) -> None:
     """Opposite vectors: the largest distances and spreads that there are."""
     detector = SurpriseDetector(mode)

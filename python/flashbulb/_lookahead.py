@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,35 @@ _IDS, _COSINES = 0, 1
 
 
 class Seen(NamedTuple):
-    """An event against everything before it."""
+    """An event against everything before it; None for what there was not, or was not looked for."""
 
-    distance: float | None
-    """To the centroid, or the mean of those to the nearest memories; None if none came before."""
+    to_centroid: float | None = None
+    """Distance to the centroid."""
+    to_neighbours: float | None = None
+    """Mean distance to the nearest memories."""
     nearest_id: int | None = None
-    """The memory of the highest cosine (of equal ones the first), where that was looked for."""
+    """The memory of the highest cosine, of equal ones the first."""
     nearest_cosine: float | None = None
 
 
-class Lookahead(Protocol):
+class Lookahead:
     """What is known of the events of a batch, which are asked for one after the other."""
+
+    def __init__(
+        self, centroid: CentroidLookahead | None, neighbours: NeighbourLookahead | None
+    ) -> None:
+        self._centroid = centroid
+        self._neighbours = neighbours
 
     def next(self) -> Seen:
         """The next event, against all before it: those of the batch, too."""
+        seen = Seen() if self._neighbours is None else self._neighbours.next()
+        return seen if self._centroid is None else seen._replace(to_centroid=self._centroid.next())
 
     def enter(self, id: int) -> None:
         """The event that was asked for last has become memory ``id``, above all others."""
+        if self._neighbours is not None:
+            self._neighbours.enter(id)
 
 
 class CentroidLookahead:
@@ -54,11 +66,9 @@ class CentroidLookahead:
             distances[0] = None
         self._distances = iter(distances)
 
-    def next(self) -> Seen:
-        return Seen(next(self._distances))
-
-    def enter(self, id: int) -> None:
-        """An event is in the centroid whether it becomes a memory or not."""
+    def next(self) -> float | None:
+        """Of the next event; None if none came before it."""
+        return next(self._distances)
 
 
 class NeighbourLookahead:
@@ -108,9 +118,9 @@ class NeighbourLookahead:
             best = np.lexsort((ids, -cosines))[: self._count]
             ids, cosines, vectors = ids[best], cosines[best], vectors[best]
         if not len(cosines):
-            return Seen(None)
+            return Seen()
         distances = _distances(self._rows[self._row], vectors)
-        return Seen(float(distances.mean()), int(ids[0]), float(cosines[0]))
+        return Seen(None, float(distances.mean()), int(ids[0]), float(cosines[0]))
 
     def enter(self, id: int) -> None:
         self._entered.append((self._row, id))

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Memory:
         [0, 1] and a ``source``. By default an ``ArousalDetector`` of rules and, if one comes for
         this embedder, the local model. What the LLM of an ``ArousalDetector`` says is kept in the
         store; :meth:`rescore` asks it what it was not asked, or did not answer.
-    surprise : {"centroid", "neighbours", None}
+    surprise : {"combined", "centroid", "neighbours", None}
         How unusual an embedding is, or None: off. Each mode keeps its own statistics.
     namespace : str
         Which of the store's memories this object sees; see :meth:`namespace`.
@@ -117,7 +117,7 @@ class Memory:
         embedder: Any = None,
         policy: Policy | None = None,
         detector: Detector | None = None,
-        surprise: SurpriseMode | None = "centroid",
+        surprise: SurpriseMode | None = "combined",
         namespace: str = "default",
         photographer: Photographer | None = None,
         neutral: bool = False,
@@ -131,8 +131,9 @@ class Memory:
         name = check_text(os.fspath(path), "path")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
-        if surprise not in (None, "centroid", "neighbours"):
-            raise ValueError(f"surprise must be None, 'centroid' or 'neighbours', got {surprise!r}")
+        if surprise not in (None, *get_args(SurpriseMode)):
+            expected = ", ".join(map(repr, get_args(SurpriseMode)))
+            raise ValueError(f"surprise must be None or one of {expected}, got {surprise!r}")
         if durability not in ("full", "normal"):
             raise ValueError(f"durability must be 'full' or 'normal', got {durability!r}")
         if detector is not None and not callable(getattr(detector, "detect", None)):

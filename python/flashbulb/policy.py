@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
+from statistics import NormalDist
 from typing import Any, Literal, get_args
 
 __all__ = ["Policy"]
 
 DecayLaw = Literal["clamp", "asymptotic"]
 ArousalWeighting = Literal["confidence", "equal"]
+SurpriseForm = Literal["calibrated", "raw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,18 @@ class Policy:
     """c in ``lexical = b / (b + c)`` of a BM25 score b."""
 
     # Surprise and importance
+    surprise_form: SurpriseForm = "calibrated"
+    """``calibrated``: z is the normal deviate of the tail probability among recent events.
+    ``raw``: z = (x - mean) / sd of all events (published)."""
+    flashbulb_rate: float = 0.01
+    """``calibrated``: the share of ordinary events that may become flashbulbs by surprise, and so
+    the threshold of z: 2.33 for 1 %. 0: none."""
     surprise_threshold: float = 3.0
-    """z from which an event is a flashbulb by surprise."""
+    """``raw``: z from which an event is a flashbulb by surprise."""
+    surprise_window: int = 3000
+    """``calibrated``: about so many recent events count."""
     surprise_min_samples: int = 30
-    """No flashbulb by surprise before this many events."""
+    """No flashbulb by surprise before this many events; in mode ``combined`` a third more."""
     surprise_relative_sd_floor: float = 0.01
     """The standard deviation in z is at least this share of the mean. Published: 0."""
     surprise_neighbours: int = 10
@@ -186,6 +196,7 @@ class Policy:
             "recency_ramp_start": 0.0,
             "recency_ramp_end": 0.0,
             "lexical_weight": 0.0,
+            "surprise_form": "raw",
             "surprise_relative_sd_floor": 0.0,
             "surprise_max_salience": 1.0,
             "max_surprise_pin_share": 1.0,
@@ -207,6 +218,13 @@ class Policy:
         width = self.critical_question_ramp * (self.vividness_ramp_end - start)
         return start + width if width >= _NARROWEST_RAMP else start
 
+    def surprise_z(self) -> float:
+        """z from which an event is a flashbulb by surprise, in the form that is in use."""
+        if self.surprise_form == "raw":
+            return self.surprise_threshold
+        rate = self.flashbulb_rate
+        return math.inf if rate == 0.0 else -NormalDist().inv_cdf(rate)
+
     def to_dict(self) -> dict[str, Any]:
         """All fields by name, as plain values."""
         return asdict(self)
@@ -227,6 +245,9 @@ _NOT_OF_CORE = frozenset(
         "near_duplicate_cosine",
         "reconsolidation_protects_above",
         "reconsolidation_boost",
+        "surprise_form",
+        "flashbulb_rate",
+        "surprise_window",
     )
 )
 
@@ -236,6 +257,7 @@ _NARROWEST_RAMP = 1e-6
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "decay_law": get_args(DecayLaw),
     "arousal_weighting": get_args(ArousalWeighting),
+    "surprise_form": get_args(SurpriseForm),
 }
 _UNIT = (0.0, 1.0)
 _NON_NEGATIVE = (0.0, math.inf)
@@ -273,6 +295,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "recency_ramp_end": (-1.0, 1.0),
     "lexical_weight": _UNIT,
     "lexical_saturation": _POSITIVE,
+    "flashbulb_rate": (0.0, 0.5),
+    "surprise_window": (100, 10**9),
     "surprise_min_samples": (2, 10**9),
     "surprise_relative_sd_floor": _UNIT,
     "surprise_neighbours": (1, 1000),

@@ -1,4 +1,4 @@
-"""Surprise: how unusual an event is against what the stream has shown, by Welford statistics."""
+"""Surprise: how unusual an event is against what the stream has shown."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 import math
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
-from flashbulb._check import check_count, check_tags
+from flashbulb._calibration import DISTANCES, SLACK, SUMS, Scale, check_samples, standard_score
+from flashbulb._check import check_count, check_dim, check_tags
 from flashbulb._columns import to_unit_rows
 from flashbulb._lookahead import CentroidLookahead, Lookahead, NeighbourLookahead, Seen
 from flashbulb._time import Time, to_seconds
@@ -21,44 +22,33 @@ from flashbulb.policy import Policy
 
 __all__ = ["Surprise", "SurpriseDetector", "SurpriseMode", "standard_score"]
 
-SurpriseMode = Literal["centroid", "neighbours"]
+SurpriseMode = Literal["centroid", "neighbours", "combined"]
 
 _SECONDS_PER_DAY = 86_400.0
 
-# Distances of float32 unit vectors are no finer than this: a stream of equal texts has a standard
-# deviation of rounding errors, in which the next rounding error would look like an event.
-_SMALLEST_SD = 1e-6
-
-# Of a state that is read: float64 counts no further, and rounding may add so much to a bound.
-_MOST_SAMPLES = 2**53
-_SLACK = 1.001
+# The distances that a mode looks at.
+_PARTS: dict[str, tuple[str, ...]] = {
+    "centroid": ("centroid",),
+    "neighbours": ("neighbours",),
+    "combined": ("centroid", "neighbours"),
+}
 
 
 class Surprise(NamedTuple):
     """What one event is against the stream before it."""
 
     z: float
-    """The score that the policy's threshold applies to; 0 while there are no statistics."""
+    """The score that the policy's threshold applies to, in the policy's form; 0 while there are no
+    statistics."""
     raw_z: float
-    """(distance - mean) / sd of the distances so far."""
+    """The raw form of it: (distance - mean) / sd of the distances so far."""
     distance: float
-    """L2 distance to the centroid, or mean L2 distance to the nearest memories, in [0, 2]."""
+    """L2 distance to the centroid, or mean L2 distance to the nearest memories, in [0, 2]. In mode
+    ``combined`` the mean of both."""
     temporal: float
     """Temporal novelty T of the tags, in [0, 1]."""
     importance: float
     """0.6 · sigmoid(z) + 0.4 · T, with the policy's weights, in [0, 1]."""
-
-
-def standard_score(value: float, moments: _core.Moments, relative_sd_floor: float = 0.0) -> float:
-    """z = (value - mean) / sd of a stream; 0 before it has two values.
-
-    The standard deviation (of the sample, n - 1) counts as at least ``relative_sd_floor`` times
-    the mean, and at least 1e-6.
-    """
-    if moments.count < 2:
-        return 0.0
-    sd = max(math.sqrt(moments.variance), relative_sd_floor * abs(moments.mean), _SMALLEST_SD)
-    return (value - moments.mean) / sd
 
 
 class SurpriseDetector:
@@ -66,17 +56,23 @@ class SurpriseDetector:
 
     Parameters
     ----------
-    mode : {"centroid", "neighbours"}
+    mode : {"centroid", "neighbours", "combined"}
         Whether the distance is that to the running centroid of the stream, or the mean distance to
-        the nearest memories (``policy.surprise_neighbours`` of them).
+        the nearest memories (``policy.surprise_neighbours`` of them), or whether the z of both are
+        summed, and their sum is measured against the stream of such sums. A ``Memory`` takes the
+        last, which finds most; the first needs no memories.
     policy : Policy
+        Its ``surprise_form`` says what z is: see :class:`Policy`.
     engine : Engine, optional
-        Holds the memories for mode ``neighbours``; whoever owns it adds an event there after it
+        Holds the memories for the nearest of them; whoever owns it adds an event there after it
         was observed here. Without one the detector keeps the vectors of the stream itself.
 
     Notes
     -----
     An event is scored *before* it enters the statistics. Not synchronised.
+
+    A lasting shift of topic is soon the new measure: in the calibrated form, of all modes, the
+    flashbulbs end within 300 events.
     """
 
     def __init__(
@@ -86,13 +82,16 @@ class SurpriseDetector:
         policy: Policy | None = None,
         engine: Engine | None = None,
     ) -> None:
-        if mode not in ("centroid", "neighbours"):
-            raise ValueError(f"mode must be 'centroid' or 'neighbours', got {mode!r}")
+        if mode not in get_args(SurpriseMode):
+            expected = ", ".join(map(repr, get_args(SurpriseMode)))
+            raise ValueError(f"mode must be one of {expected}, got {mode!r}")
         self.mode: SurpriseMode = mode
         self.policy = Policy() if policy is None else policy
         self.last_seen: MutableMapping[str, float] = {}
         """Epoch seconds of the last event with each tag."""
-        self._moments = _core.Moments()
+        self._scales = {name: Scale(DISTANCES) for name in _PARTS[mode]}
+        if mode == "combined":
+            self._scales[mode] = Scale(SUMS)
         self._centroid: _core.Centroid | None = None
         self._engine = engine
         self._own_engine = False
@@ -100,7 +99,7 @@ class SurpriseDetector:
     @property
     def samples(self) -> int:
         """How many distances the statistics hold."""
-        return self._moments.count
+        return self._scales[_PARTS[self.mode][0]].moments.count
 
     def score(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> Surprise:
         """Surprise of an event; changes nothing.
@@ -147,43 +146,44 @@ class SurpriseDetector:
             Normalised to unit length here.
         """
         rows = to_unit_rows(vectors, self._dim, "vectors")
-        if self.mode == "centroid":
-            centroid = self._centroid_for(rows) if len(rows) else _core.Centroid(rows.shape[1])
-            return CentroidLookahead(centroid, rows)
-        if self._engine is None or self._own_engine:
-            raise ValueError("looking ahead for neighbours needs the engine of the memories")
-        nearest = self.policy.surprise_neighbours
-        return NeighbourLookahead(self._engine, rows, nearest, np.reshape(vectors, rows.shape))
+        centroid = neighbours = None
+        if "neighbours" in self._scales:
+            if self._engine is None or self._own_engine:
+                raise ValueError("looking ahead for neighbours needs the engine of the memories")
+            nearest = self.policy.surprise_neighbours
+            given = np.reshape(vectors, rows.shape)
+            neighbours = NeighbourLookahead(self._engine, rows, nearest, given)
+        if "centroid" in self._scales:
+            running = self._centroid_for(rows) if len(rows) else _core.Centroid(rows.shape[1])
+            centroid = CentroidLookahead(running, rows)
+        return Lookahead(centroid, neighbours)
 
     def judge(self, seen: Seen, tags: Sequence[str], now: Time) -> Surprise:
         """Surprise of an event that was looked up; changes nothing."""
         moment = to_seconds(now, "now")
-        raw_z = (
-            0.0
-            if seen.distance is None
-            else standard_score(
-                seen.distance, self._moments, self.policy.surprise_relative_sd_floor
-            )
-        )
+        distances = self._known(seen)
+        z, raw_z = self._scores(distances)
         temporal = self._temporal_novelty(check_tags(tags), moment)
         importance = (
-            self.policy.importance_surprise_weight * _sigmoid(raw_z)
+            self.policy.importance_surprise_weight * _sigmoid(z)
             + self.policy.importance_novelty_weight * temporal
         )
-        return Surprise(raw_z, raw_z, seen.distance or 0.0, temporal, min(importance, 1.0))
+        distance = sum(distances.values()) / len(distances) if distances else 0.0
+        return Surprise(z, raw_z, distance, temporal, min(importance, 1.0))
 
     def take(self, seen: Seen, tags: Sequence[str], now: Time) -> None:
         """Takes an event that was looked up ahead into the statistics."""
         moment = to_seconds(now, "now")
         names = check_tags(tags)
-        if seen.distance is not None:
-            self._moments.update(seen.distance)
+        distances = self._known(seen)
+        for name, (raw, calibrated) in self._values(distances).items():
+            self._scales[name].take(raw, calibrated, self.policy)
         for tag in names:
             self.last_seen[tag] = max(moment, self.last_seen.get(tag, -math.inf))
 
     def is_flashbulb(self, surprise: Surprise) -> bool:
         """Whether it lies beyond the threshold of a stream that has enough samples."""
-        return self._has_enough() and surprise.z >= self.policy.surprise_threshold
+        return self._has_enough() and surprise.z >= self.policy.surprise_z()
 
     def salience(self, surprise: Surprise) -> float:
         """What surprise alone contributes to salience: ``min(m · g(z), 0.5)``.
@@ -192,7 +192,7 @@ class SurpriseDetector:
         """
         if not self._has_enough():
             return 0.0
-        nearness = min(max(surprise.z - (self.policy.surprise_threshold - 1.0), 0.0), 1.0)
+        nearness = min(max(surprise.z - (self.policy.surprise_z() - 1.0), 0.0), 1.0)
         importance = 1.0 if self.is_flashbulb(surprise) else surprise.importance
         return min(importance * nearness, self.policy.surprise_max_salience)
 
@@ -209,7 +209,7 @@ class SurpriseDetector:
                 True,
             )
         twin.last_seen = ChainMap({}, self.last_seen)
-        twin._moments = self._moments.copy()
+        twin._scales = {name: scale.copy() for name, scale in self._scales.items()}
         twin._centroid = None if self._centroid is None else self._centroid.copy()
         return twin
 
@@ -222,16 +222,16 @@ class SurpriseDetector:
 
     def state(self) -> bytes:
         """The statistics, exactly; ``last_seen`` and the memories are kept by the caller."""
+        scales = {name: scale.state() for name, scale in self._scales.items()}
         centroid = self._centroid
         header: dict[str, Any] = {
             "mode": self.mode,
-            "moments": [self._moments.count, self._moments.mean, self._moments.m2],
             "centroid": None if centroid is None else [centroid.count, centroid.dim],
+            "scales": {name: head for name, (head, _) in scales.items()},
         }
-        parts = [json.dumps(header).encode(), b"\n"]
-        if centroid is not None:
-            parts += [centroid.mean.astype("<f8").tobytes(), centroid.m2.astype("<f8").tobytes()]
-        return b"".join(parts)
+        values = [] if centroid is None else [centroid.mean, centroid.m2]
+        values += [weights for _, weights in scales.values()]
+        return json.dumps(header).encode() + b"\n" + np.concatenate(values).astype("<f8").tobytes()
 
     @classmethod
     def from_state(
@@ -254,12 +254,25 @@ class SurpriseDetector:
         try:
             header = json.loads(head)
             detector = cls(header["mode"], policy=policy, engine=engine)
-            detector._moments = _moments_of(*header["moments"])
+            values = np.frombuffer(tail, "<f8")
             if header["centroid"] is not None:
                 count, dim = header["centroid"]
                 if engine is not None and dim != engine.dim:
                     raise ValueError(f"expected {engine.dim} dimensions, got {dim}")
-                detector._centroid = _centroid_of(count, dim, np.frombuffer(tail, "<f8"))
+                mine, values = _split(values, 2 * check_dim(dim))
+                detector._centroid = _centroid_of(count, mine)
+            if "moments" in header:  # of a version that knew the raw form of one distance only
+                (scale,) = detector._scales.values()
+                scale.restore_moments(*header["moments"])
+            else:
+                for name, scale in detector._scales.items():
+                    part = header["scales"][name]
+                    first, last = (check_count(bin, "bin") for bin in part["recent"]["bins"])
+                    mine, values = _split(values, last - first)
+                    scale.restore_moments(*part["moments"])
+                    scale.recent.restore(part["recent"], mine)
+            if len(values):
+                raise ValueError(f"expected no more, got {len(values)} values")
         except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"not the state of a surprise detector: {error}") from error
         if not separator:
@@ -270,11 +283,48 @@ class SurpriseDetector:
     # -- within ----------------------------------------------------------------------------------
 
     def _has_enough(self) -> bool:
-        return self._moments.count >= self.policy.surprise_min_samples
+        scale = self._scales[self.mode]
+        is_raw = self.policy.surprise_form == "raw"
+        count = scale.moments.count if is_raw else scale.recent.count
+        return count >= self.policy.surprise_min_samples
+
+    def _known(self, seen: Seen) -> dict[str, float]:
+        """The distances that this mode looks at, as far as there are any."""
+        found = {"centroid": seen.to_centroid, "neighbours": seen.to_neighbours}
+        return {
+            name: distance for name in _PARTS[self.mode] if (distance := found[name]) is not None
+        }
+
+    def _values(self, distances: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+        """What each scale measures, raw and calibrated: distances, and the sum of their z.
+
+        There is a sum as soon as both have some statistics: a third of what a flashbulb needs.
+        """
+        values = {name: (distance, distance) for name, distance in distances.items()}
+        least = self.policy.surprise_min_samples // 3
+        parts = [self._scales[name] for name in distances]
+        if len(parts) == 2 and all(scale.recent.count >= least for scale in parts):
+            pairs = list(zip(parts, distances.values(), strict=True))
+            values["combined"] = (
+                sum(scale.raw(distance, self.policy) for scale, distance in pairs),
+                sum(scale.calibrated(distance, self.policy, least) for scale, distance in pairs),
+            )
+        return values
+
+    def _scores(self, distances: Mapping[str, float]) -> tuple[float, float]:
+        """z in the form of the policy, and raw; 0 while there are no statistics."""
+        value = self._values(distances).get(self.mode)
+        if value is None:
+            return 0.0, 0.0
+        scale = self._scales[self.mode]
+        raw = scale.raw(value[0], self.policy)
+        if self.policy.surprise_form == "raw":
+            return raw, raw
+        return scale.calibrated(value[1], self.policy, self.policy.surprise_min_samples), raw
 
     @property
     def _dim(self) -> int | None:
-        known = self._engine if self.mode == "neighbours" else self._centroid
+        known = self._centroid if self._engine is None else self._engine
         return None if known is None else known.dim
 
     def _unit(self, vector: ArrayLike) -> NDArray[np.float32]:
@@ -289,19 +339,19 @@ class SurpriseDetector:
 
     def _seen(self, row: NDArray[np.float32]) -> Seen:
         """A (1, dim) row against what was seen before."""
-        if self.mode == "neighbours":
-            if self._engine is None:
-                return Seen(None)
-            return NeighbourLookahead(self._engine, row, self.policy.surprise_neighbours).next()
-        if self._centroid is None or self._centroid.count == 0:
-            return Seen(None)
-        return Seen(self._centroid.distance(row[0]))
+        seen = Seen()
+        if "neighbours" in self._scales and self._engine is not None:
+            nearest = self.policy.surprise_neighbours
+            seen = NeighbourLookahead(self._engine, row, nearest).next()
+        if self._centroid is not None and self._centroid.count:
+            seen = seen._replace(to_centroid=self._centroid.distance(row[0]))
+        return seen
 
     def _update(self, row: NDArray[np.float32], seen: Seen, tags: Sequence[str], now: Time) -> None:
         self.take(seen, tags, now)
-        if self.mode == "centroid":
+        if "centroid" in self._scales:
             self._centroid_for(row).update(row)
-        elif self._engine is None or self._own_engine:
+        if "neighbours" in self._scales and (self._engine is None or self._own_engine):
             if self._engine is None:
                 self._engine, self._own_engine = (
                     Engine(row.shape[1], policy=self.policy, approximate=False),
@@ -320,30 +370,23 @@ class SurpriseDetector:
         return total / len(tags)
 
 
-def _moments_of(count: int, mean: float, m2: float) -> _core.Moments:
-    """The statistics of distances of unit vectors: each, and so each deviation, is at most 2."""
-    _check_samples(count)
-    if not (0.0 <= mean <= 2.0 * _SLACK and 0.0 <= m2 <= 4.0 * count * _SLACK):
-        raise ValueError(f"no {count} distances in [0, 2] have the mean {mean} and m2 {m2}")
-    return _core.Moments(count, float(mean), float(m2))
+def _split(
+    values: NDArray[np.float64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if not 0 <= count <= len(values):
+        raise ValueError(f"expected {count} values, got {len(values)}")
+    return values[:count], values[count:]
 
 
-def _centroid_of(count: int, dim: int, values: NDArray[np.float64]) -> _core.Centroid:
+def _centroid_of(count: int, values: NDArray[np.float64]) -> _core.Centroid:
     """The statistics of unit vectors: no mean is longer than 1, nor is m2 / count wider."""
-    _check_samples(count)
-    if len(values) != 2 * dim:
-        raise ValueError(f"expected {2 * dim} values, got {len(values)}")
-    mean, m2 = values[:dim], values[dim:]
-    if not (np.abs(mean) <= _SLACK).all() or not np.linalg.norm(mean) <= _SLACK:
+    check_samples(count)
+    mean, m2 = np.split(values, 2)
+    if not (np.abs(mean) <= SLACK).all() or not np.linalg.norm(mean) <= SLACK:
         raise ValueError("no unit vectors have such a mean")
-    if not ((m2 >= 0.0).all() and m2.sum() <= count * _SLACK):
+    if not ((m2 >= 0.0).all() and m2.sum() <= count * SLACK):
         raise ValueError("no unit vectors have such an m2")
     return _core.Centroid(count, mean.tolist(), m2.tolist())
-
-
-def _check_samples(count: int) -> None:
-    if check_count(count, "count") > _MOST_SAMPLES:
-        raise ValueError(f"count must be at most {_MOST_SAMPLES}, got {count}")
 
 
 def _sigmoid(z: float) -> float:
