@@ -32,7 +32,7 @@ def test_modules_with_rows_take_part_by_name() -> None:
     done = command("--list")
     assert done.returncode == 0, done.stderr
     names = set(done.stdout.split())
-    assert {"cost", "llm_share", "retrieval", "use"} <= names
+    assert {"arousal", "cost", "llm_share", "retrieval", "use"} <= names
     assert "datasets" not in names  # it has no rows
 
 

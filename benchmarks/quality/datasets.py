@@ -135,3 +135,31 @@ def tracker() -> list[Issues]:
             )
         )
     return projects
+
+
+def _table(*names: str) -> list[dict[str, str]]:
+    with data_folder().joinpath(*names).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def messages() -> tuple[list[str], list[bool]]:
+    """Messages sent in disasters, in English, and whether each asks for help."""
+    rows = _table("disaster_response", "disaster_response_validation.csv")
+    return [row["message"] for row in rows], [row["request"] == "1" for row in rows]
+
+
+def sentences() -> tuple[list[str], list[float], list[str]]:
+    """EmoBank: sentences, the arousal that readers gave each, and its split (train or dev)."""
+    rows = _table("emobank", "emobank_train_dev.csv")
+    return (
+        [row["text"] for row in rows],
+        [float(row["A"]) for row in rows],
+        [row["split"] for row in rows],
+    )
+
+
+def log_lines() -> tuple[list[str], list[bool]]:
+    """Lines of a supercomputer's log (level and message), and whether each is an alert."""
+    rows = _table("loghub", "BGL_2k.log_structured.csv")
+    lines = [f"{row['Level']} {row['Content']}" for row in rows]
+    return lines, [row["Label"] != "-" for row in rows]

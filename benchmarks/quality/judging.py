@@ -11,15 +11,15 @@ import flashbulb.arousal
 from flashbulb import ArousalDetector
 from flashbulb.embedding import resolve_embedder
 
-__all__ = ["default_detector", "embeddings", "stages"]
+__all__ = ["EMBEDDER", "default_detector", "embeddings", "stages"]
 
-_EMBEDDER = resolve_embedder(None)
+EMBEDDER = resolve_embedder(None)
 
 
 def default_detector(**options: Any) -> ArousalDetector:
     """Rules, and the local model that fits the default embedder if there is one."""
     kind = getattr(flashbulb.arousal, "ArousalModel", None)
-    model = None if kind is None else kind.for_embedder(_EMBEDDER)
+    model = None if kind is None else kind.for_embedder(EMBEDDER)
     return ArousalDetector(model=model, **options)
 
 
@@ -31,6 +31,6 @@ def stages(detector: ArousalDetector) -> str:
 
 def embeddings(texts: list[str]) -> NDArray[np.float32]:
     """Unit vectors of the texts under the default embedder."""
-    vectors = np.asarray(_EMBEDDER.embed_documents(texts), dtype=np.float32)
+    vectors = np.asarray(EMBEDDER.embed_documents(texts), dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0.0, lengths, 1.0)
