@@ -25,6 +25,7 @@ VERBS = [
     "recall",
     "why-not",
     "explain",
+    "train-arousal",
     "forget",
     "complete",
     "list",

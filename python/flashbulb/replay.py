@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import math
 import re
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from flashbulb._draft import Draft
+from flashbulb._files import bad_rows, table_rows
 from flashbulb._time import to_seconds
 from flashbulb.memory import Memory
 
 __all__ = ["Columns", "ReplayError", "Summary", "parse_time", "read_events", "replay"]
 
 DAY_SECONDS = 86400.0
-MAX_REPORTED = 10
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 # Epoch seconds of 1970, or a date without its hyphens?
@@ -172,20 +171,14 @@ def read_events(
         delimiter = "\t" if Path(path).suffix.lower() == ".tsv" else ","
     events: list[dict[str, Any]] = []
     problems: list[str] = []
-    for line, row in _rows(Path(path), delimiter, columns.names()):
+    for line, row in table_rows(Path(path), delimiter, columns.names(), error=ReplayError):
         event = _event(row, columns, tags_separator, assume_utc)
         if isinstance(event, str):
             problems.append(f"line {line}: {event}")
         else:
             events.append(event)
     if problems:
-        count = len(problems)
-        if count > MAX_REPORTED:
-            problems[MAX_REPORTED:] = [f"and {count - MAX_REPORTED} more"]
-        raise ReplayError(
-            f"{path} has {count} bad row{'s' if count > 1 else ''}, nothing was stored:\n"
-            + "\n".join(f"  {problem}" for problem in problems)
-        )
+        raise ReplayError(bad_rows(path, problems, ", nothing was stored"))
     if columns.time is None:
         step = span_days * DAY_SECONDS / max(len(events) - 1, 1)
         for i, event in enumerate(events):
@@ -193,46 +186,6 @@ def read_events(
     else:
         events.sort(key=lambda event: float(event["now"]))  # stable: equal times keep their order
     return events
-
-
-def _rows(
-    path: Path, delimiter: str, names: Sequence[str]
-) -> Iterator[tuple[int, dict[str, str] | str]]:
-    """Line number and cells by column, or what is wrong with the row."""
-    # A byte that is not UTF-8 becomes a lone surrogate, which the check of each value refuses:
-    # so it is reported with its line.
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        try:
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-        except TypeError as error:
-            raise ReplayError(f"the delimiter must be one character, got {delimiter!r}") from error
-        try:
-            header = next(reader, None)
-        except csv.Error as error:
-            raise ReplayError(f"{path}, line {reader.line_num}: {error}") from error
-        if not header:
-            raise ReplayError(f"{path} has no first line with the names of the columns")
-        found = ", ".join(header)
-        for name in names:
-            if name not in header:
-                raise ReplayError(f"{path} has no column {name!r}; its columns are: {found}")
-            if header.count(name) > 1:
-                raise ReplayError(f"{path} has several columns {name!r}; its columns are: {found}")
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader, None)
-            except csv.Error as error:
-                yield line, str(error)
-                return  # where the next row begins is unknown
-            if row is None:
-                return
-            if not row:
-                continue
-            if len(row) == len(header):
-                yield line, dict(zip(header, row, strict=True))
-            else:
-                yield line, f"expected {len(header)} columns as in the header, got {len(row)}"
 
 
 def _event(

@@ -8,11 +8,9 @@ strength as stored and its earlier texts. Numbers are written so that they come 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +25,7 @@ from flashbulb._check import (
     to_json,
 )
 from flashbulb._draft import Draft
+from flashbulb._files import replacing
 from flashbulb._store import Space, Store, check_embedder, policy_from_json, policy_to_json
 from flashbulb._time import to_seconds
 from flashbulb.engine import Engine
@@ -47,21 +46,11 @@ def export(store: Store, space: Space, path: str) -> int:
     """Write the namespace to `path`, atomically, under the store's lock."""
     target = _outside_the_store(store, path)
     ids = space.engine.ids.tolist()
-    folder, name = os.path.split(target)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(to_json(_header(store, space, len(ids))) + "\n")
-            for start in range(0, len(ids), _BATCH):
-                for line in _lines(store, space, ids[start : start + _BATCH]):
-                    file.write(to_json(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    with replacing(target) as file:
+        file.write(_line(_header(store, space, len(ids))))
+        for start in range(0, len(ids), _BATCH):
+            for line in _lines(store, space, ids[start : start + _BATCH]):
+                file.write(_line(line))
     return len(ids)
 
 
@@ -122,6 +111,10 @@ def _lines(store: Store, space: Space, ids: list[int]) -> Iterator[dict[str, Any
         }
         line["vector"] = _to_base64(vectors[i].tobytes())
         yield line
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return f"{to_json(value)}\n".encode()
 
 
 def _to_base64(data: bytes) -> str:

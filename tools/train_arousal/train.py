@@ -22,6 +22,7 @@ from flashbulb.arousal.training import (
     folds,
     numbered,
     out_of_fold,
+    quality,
     scores,
     softmax,
     train,
@@ -86,17 +87,6 @@ def auroc(positive: np.ndarray, values: np.ndarray) -> float:
     return float(roc_auc_score(positive, values))
 
 
-def calibration_error(probabilities: np.ndarray, critical: np.ndarray) -> float:
-    """Mean distance of P(critical) to the frequency, over ten bins of equal width."""
-    bins = np.minimum((probabilities * 10).astype(int), 9)
-    return float(
-        sum(
-            abs(probabilities[bins == b].mean() - critical[bins == b].mean()) * (bins == b).mean()
-            for b in np.unique(bins)
-        )
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=SHIPPED)
@@ -110,7 +100,7 @@ def main() -> None:
     training.model.save(arguments.output)
     print(f"{arguments.output}: {arguments.output.stat().st_size} bytes")
     critical = np.array([label == "critical" for label in labels])
-    error = calibration_error(training.probabilities[:, 2], critical)
+    error = quality(training.probabilities, critical, FLASHBULB).calibration_error
     print(f"temperature {training.temperature:.2f}, calibration error {error:.3f}")
     print("\nEach text by a model that has not seen it, nor its pair:")
     table(rows, training.scores, ("language",))

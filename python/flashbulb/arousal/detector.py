@@ -177,6 +177,15 @@ class ArousalDetector:
         return self._judge(texts, contexts, vectors, cache, ask=not self._deferred)
 
     @property
+    def model(self) -> Stage | None:
+        """The local model, if there is one."""
+        return self._model
+
+    def shown(self, text: str) -> str:
+        """What model and LLM see of a text: not what tells its judge what to answer."""
+        return self._steering.without(text)
+
+    @property
     def asks_llm(self) -> bool:
         """Whether there is an LLM."""
         return self._llm is not None

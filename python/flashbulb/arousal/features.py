@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .sentence import Sentence
 from .text import CJK
 
-__all__ = ["Hashes", "class_pair", "letters", "pairs", "runs", "word_hash", "words"]
+__all__ = ["Hashes", "class_pair", "letters", "pairs", "runs", "spans", "word_hash", "words"]
 
 Hashes = NDArray[np.uint32]
 
@@ -38,6 +38,11 @@ def words(folded: str) -> list[str]:
     Numbers count as one word, exclamation marks and stops as none.
     """
     return ["0" if word.isdecimal() else word for word in _WORD.findall(folded)]
+
+
+def spans(folded: str) -> list[tuple[int, int]]:
+    """Where the words of a folded text lie."""
+    return [match.span() for match in _WORD.finditer(folded)]
 
 
 def word_hash(word: str) -> int:

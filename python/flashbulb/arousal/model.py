@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flashbulb._files import replacing
 from flashbulb.embedding import Embedder, default_embedder
 from flashbulb.errors import DimensionMismatch
 
@@ -41,6 +42,8 @@ _WHOLE = 3
 """So many sentences are judged together."""
 _CANDIDATES = 8
 """Sentences of a longer text that are looked at closely."""
+_MOST_EXPLAINED = 2_000
+"""Characters whose words are told apart."""
 _MOST_CACHED = 65_536
 
 _MASK = np.uint32((1 << BITS) - 1)
@@ -149,7 +152,10 @@ class ArousalModel:
         return cls(_read(Path(path)), default_embedder() if embedder is None else embedder)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the coefficients, about half a megabyte; the embedder is only named."""
+        """Write the coefficients, a quarter of a megabyte; the embedder is only named.
+
+        A file that was there is replaced as a whole, or not at all.
+        """
         write_head(self.head, Path(path))
 
     def __call__(
@@ -172,7 +178,7 @@ class ArousalModel:
             The text, as the rules that come with Flashbulb divide it.
         """
         read = self._matcher.read(text) if reading is None else reading
-        important, critical = _probabilities(self._logits(read, vector))
+        important, critical = _probabilities(self._decisive(read, vector)[0])
         score = critical + IMPORTANT_SCORE * important
         if context and self.rules.is_unreal(fold(context)):
             score = min(score, self.rules.caps["framed"])
@@ -181,20 +187,28 @@ class ArousalModel:
     def contributions(self, text: str) -> list[tuple[str, float]]:
         """What each word adds to the log-odds of critical, strongest first.
 
-        That is how much they fall when the word is left out.
+        That is how much they fall when the word is left out of the text, or, if it is long, of the
+        sentences that decide.
         """
-        parts = [piece for _, piece, _ in self._matcher.read(text).parts]
-        listed = features.words(" ".join(parts))
-        whole = self._bare(listed, [])
+        passage = self._decisive(self._matcher.read(text), None)[1][:_MOST_EXPLAINED]
+        whole = self._critical(passage)
         found: dict[str, float] = {}
-        for place, word in enumerate(listed):
-            without = self._bare(listed[:place] + listed[place + 1 :], [])
-            found[word] = found.get(word, 0.0) + float(whole[1] - without[1])
+        for start, end in features.spans(passage):
+            word = passage[start:end]
+            if word != "?" and not any(map(str.isalnum, word)):
+                continue
+            without = self._critical(passage[:start] + passage[end:])
+            found[word] = found.get(word, 0.0) + whole - without
         return sorted(found.items(), key=lambda item: -abs(item[1]))
 
     # -- within ----------------------------------------------------------------------------------
 
-    def _logits(self, reading: Reading, vector: ArrayLike | None) -> Logits:
+    def _critical(self, text: str) -> float:
+        """The log-odds of critical against mundane."""
+        return float(self._decisive(self._matcher.read(text), None)[0][1])
+
+    def _decisive(self, reading: Reading, vector: ArrayLike | None) -> tuple[Logits, str]:
+        """The log-odds, and what of the text they are of, folded."""
         divided = [(piece, sentence) for _, piece, parts in reading.parts for sentence in parts]
         if len(divided) <= _WHOLE:
             whole = self._bare(
@@ -202,7 +216,7 @@ class ArousalModel:
                 [sentence for _, sentence in divided],
             )
             whole += self._embedded([reading.text], vector)[0]
-            return whole
+            return whole, " ".join(piece for _, piece, _ in reading.parts)
         alone = [self._bare(_words_of([item]), [item[1]]) for item in divided]
         order = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))[:_CANDIDATES]
         texts, logits = [], []
@@ -211,8 +225,10 @@ class ArousalModel:
                 texts.append(" ".join(_text_of(item) for item in run))
                 logits.append(self._bare(_words_of(run), [sentence for _, sentence in run]))
         all_of = np.array(logits) + self._embedded(texts, None)
-        with_next = (min(all_of[i], all_of[i + 1], key=_score) for i in range(0, len(all_of), 2))
-        return max(with_next, key=_score)
+        scored = [_score(each) for each in all_of]
+        with_next = (min(i, i + 1, key=scored.__getitem__) for i in range(0, len(scored), 2))
+        best = max(with_next, key=scored.__getitem__)
+        return all_of[best], texts[best]
 
     def _embedded(self, texts: Sequence[str], vector: ArrayLike | None) -> Logits:
         if vector is None:
@@ -223,7 +239,7 @@ class ArousalModel:
                 raise DimensionMismatch(
                     f"vector must have shape ({len(self._embedding)},), got {np.shape(vector)}"
                 )
-        return rows @ self._embedding
+        return unit(rows) @ self._embedding
 
     def _bare(self, words: Sequence[str], sentences: Sequence[Sentence]) -> Logits:
         """The log-odds without the embedding."""
@@ -271,6 +287,12 @@ class ArousalModel:
         return result
 
 
+def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of length 1; one of zeros stays."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0.0, lengths, 1.0)
+
+
 def buckets(hashes: features.Hashes) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
     """Which weight each feature has, and with which sign."""
     return hashes & _MASK, np.where(hashes >> np.uint32(31), 1.0, -1.0)
@@ -278,7 +300,7 @@ def buckets(hashes: features.Hashes) -> tuple[NDArray[np.uint32], NDArray[np.flo
 
 def write_head(head: Head, path: Path) -> None:
     about = {"version": VERSION, "embedder": head.embedder, "fingerprint": head.fingerprint}
-    with path.open("wb") as file:
+    with replacing(os.path.realpath(path), 0o666) as file:
         np.savez_compressed(
             file,
             about=np.frombuffer(json.dumps(about).encode(), np.uint8),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flashbulb.embedding import Embedder, default_embedder
+from flashbulb.embedding.protocol import check_texts
 
 from . import features
 from .matcher import RuleMatcher
@@ -21,16 +23,20 @@ from .model import (
     ArousalModel,
     Head,
     buckets,
+    unit,
 )
 from .rules import RuleSet
 
 __all__ = [
     "LABELS",
+    "STEPS",
+    "Quality",
     "Training",
     "design",
     "folds",
     "numbered",
     "out_of_fold",
+    "quality",
     "scores",
     "softmax",
     "train",
@@ -40,9 +46,43 @@ LABELS = ("mundane", "important", "critical")
 INVERSE_PENALTY = 1.0
 """C of the logistic regression."""
 FOLDS = 5
+STEPS = FOLDS + 2
+"""Of :func:`train`, for who shows its progress."""
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Places of the texts that are trained on, and of those that are predicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well scores tell critical texts from the rest."""
+
+    f1: float
+    """Of the texts with a score at the threshold or above."""
+    auroc: float
+    """How often a critical text has a higher score than another."""
+    calibration_error: float
+    """Mean distance of ``P(critical)`` to the frequency, over ten bins of equal width."""
+
+
+def quality(
+    probabilities: NDArray[np.float64], critical: NDArray[np.bool_], threshold: float
+) -> Quality:
+    """Measure rows of probabilities of mundane, important, critical."""
+    from sklearn.metrics import roc_auc_score
+
+    values, claimed = scores(probabilities), probabilities[:, 2]
+    flash = values >= threshold
+    bins = np.minimum((claimed * 10).astype(int), 9)
+    apart = [
+        abs(claimed[own].mean() - critical[own].mean()) * own.mean()
+        for own in (bins == number for number in np.unique(bins))
+    ]
+    return Quality(
+        f1=float(2 * (flash & critical).sum() / max(flash.sum() + critical.sum(), 1)),
+        auroc=float(roc_auc_score(critical, values)),
+        calibration_error=float(sum(apart)),
+    )
 
 
 @dataclass(frozen=True)
@@ -72,6 +112,7 @@ def train(
     *,
     groups: Sequence[str] | None = None,
     embedder: Embedder | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Training:
     """Fit a model to labelled texts.
 
@@ -86,24 +127,37 @@ def train(
         the folds of the cross-validation that calibrates the model.
     embedder : Embedder, optional
         Whose vectors the model will get; the default embedder if not given.
+    progress : callable, optional
+        Called with 1 after each of ``STEPS`` steps.
 
     Raises
     ------
     ValueError
-        If the lengths differ, a label is unknown or occurs in fewer than five texts.
+        If the lengths differ, a label is unknown, occurs in fewer than five texts, or in too few
+        groups to be both trained on and predicted.
     ImportError
         If scikit-learn is not there.
     """
+    texts = check_texts(texts)
     numbers = numbered(texts, labels)
     owners = [str(i) for i in range(len(texts))] if groups is None else list(groups)
     if len(owners) != len(texts):
         raise ValueError(f"expected {len(texts)} groups, got {len(owners)}")
+    _need_scikit_learn()
+    divisions = folds(owners)
+    _check_divisions(divisions, numbers)
+    advance = progress or (lambda steps: None)
     used = default_embedder() if embedder is None else embedder
     matrix = design(texts, used)
-    raw = out_of_fold(matrix, numbers, folds(owners))
+    advance(1)
+    # What no text has gets no weight: without it, a small set is fitted in a moment.
+    had = np.unique(matrix.indices)
+    raw = out_of_fold(matrix[:, had], numbers, divisions, advance)
     temperature = _temperature(raw, numbers)
-    regression = _fit(matrix, numbers)
-    coefficients = (regression.coef_ - regression.coef_[0])[1:].T / temperature
+    regression = _fit(matrix[:, had], numbers)
+    advance(1)
+    coefficients = np.zeros((matrix.shape[1], 2))
+    coefficients[had] = (regression.coef_ - regression.coef_[0])[1:].T / temperature
     bias = (regression.intercept_ - regression.intercept_[0])[1:] / temperature
     hashed = coefficients[used.dim :]
     scale = np.maximum(np.abs(hashed).max(axis=0), 1e-9) / 127.0
@@ -154,7 +208,7 @@ def design(texts: Sequence[str], embedder: Embedder) -> Any:
         ),
         shape=(len(texts), 1 << BITS),
     )
-    dense = np.asarray(embedder.embed_documents(list(texts)), np.float64) * EMBEDDING_WEIGHT
+    dense = unit(np.asarray(embedder.embed_documents(list(texts)), np.float64)) * EMBEDDING_WEIGHT
     return sparse.hstack([sparse.csr_matrix(dense), hashed]).tocsr()
 
 
@@ -170,6 +224,8 @@ def folds(held: Sequence[str], tied: Sequence[str] | None = None) -> list[Fold]:
     """
     from sklearn.model_selection import GroupKFold
 
+    if (count := len(set(held))) < FOLDS:
+        raise ValueError(f"expected at least {FOLDS} groups, got {count}")
     ties = np.asarray(held if tied is None else tied)
     return [
         (others[~np.isin(ties[others], ties[own])], own)
@@ -178,12 +234,17 @@ def folds(held: Sequence[str], tied: Sequence[str] | None = None) -> list[Fold]:
 
 
 def out_of_fold(
-    matrix: Any, numbers: NDArray[np.int64], divisions: Sequence[Fold]
+    matrix: Any,
+    numbers: NDArray[np.int64],
+    divisions: Sequence[Fold],
+    progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float64]:
     """Log-odds of each text, shape (n, 3), by a model that was trained without it."""
     result = np.zeros((len(numbers), len(LABELS)))
     for others, own in divisions:
         result[own] = _fit(matrix[others], numbers[others]).decision_function(matrix[own])
+        if progress is not None:
+            progress(1)
     return result
 
 
@@ -205,6 +266,25 @@ def numbered(texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
         if (count := int((numbers == number).sum())) < FOLDS:
             raise ValueError(f"expected at least {FOLDS} texts that are {label}, got {count}")
     return numbers
+
+
+def _need_scikit_learn() -> None:
+    try:
+        import_module("sklearn")
+    except ImportError as error:
+        raise ImportError(
+            "training needs scikit-learn: python -m pip install 'flashbulb[train]'", name="sklearn"
+        ) from error
+
+
+def _check_divisions(divisions: Sequence[Fold], numbers: NDArray[np.int64]) -> None:
+    for others, _ in divisions:
+        for number, label in enumerate(LABELS):
+            if number not in numbers[others]:
+                raise ValueError(
+                    f"too few groups have a text that is {label}: when a fifth of the texts is "
+                    "held back, none is left to train on"
+                )
 
 
 def _temperature(logits: NDArray[np.float64], numbers: NDArray[np.int64]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from flashbulb.drawing import printable, shortened, stacked_bar, underlined
 
 if TYPE_CHECKING:
     from flashbulb._why_not import WhyNot
-    from flashbulb.arousal import ArousalResult
+    from flashbulb.arousal import ArousalDetector, ArousalResult
     from flashbulb.photograph import Extracted
     from flashbulb.policy import Policy
     from flashbulb.records import Hit
@@ -24,26 +24,59 @@ __all__ = [
     "arousal_values",
     "explained_arousal",
     "explained_rank",
+    "model_opinion",
     "photograph_lines",
     "why_values",
 ]
 
 _BAR = 20
 _MOST_EVIDENCE = 12
+_MOST_WORDS = 8
+_LEAST_WEIGHT = 0.05
 
 
-def arousal_values(result: ArousalResult, photograph: Mapping[str, Extracted]) -> dict[str, Any]:
-    return {**asdict(result), "photograph": {name: asdict(e) for name, e in photograph.items()}}
+@dataclass(frozen=True, slots=True)
+class ModelOpinion:
+    """What a model of Flashbulb says of a text, and which words made it say so."""
+
+    critical: float
+    """Probability."""
+    important: float
+    words: list[tuple[str, float]]
+    """The strongest, and what each adds to the log-odds of critical."""
+
+
+def model_opinion(detector: ArousalDetector, text: str, context: str) -> ModelOpinion | None:
+    """None if the detector's model is none of Flashbulb's, or was shown nothing of the text."""
+    from flashbulb.arousal import ArousalModel
+
+    model, shown = detector.model, detector.shown(text)
+    if not isinstance(model, ArousalModel) or not shown:
+        return None
+    judged = model(shown, detector.shown(context))
+    words = [item for item in model.contributions(shown) if abs(item[1]) >= _LEAST_WEIGHT]
+    return ModelOpinion(judged.critical, judged.important, words[:_MOST_WORDS])
+
+
+def arousal_values(
+    result: ArousalResult, opinion: ModelOpinion | None, photograph: Mapping[str, Extracted]
+) -> dict[str, Any]:
+    return {
+        **asdict(result),
+        "model": None if opinion is None else asdict(opinion),
+        "photograph": {name: asdict(each) for name, each in photograph.items()},
+    }
 
 
 def explained_arousal(
     out: Console,
     text: str,
     result: ArousalResult,
+    opinion: ModelOpinion | None,
     photograph: Mapping[str, Extracted],
     policy: Policy,
 ) -> None:
-    """The text with what spoke underlined, each stage, each piece of evidence, the photograph."""
+    """The text with what spoke underlined, each stage, what moved it, the photograph."""
     ascii_only = out.options.ascii_only
     spans = [(each.start, each.end) for each in result.evidence]
     for line in underlined(text, spans, out.width, ascii_only=ascii_only):
@@ -70,6 +103,8 @@ def explained_arousal(
         stages.add_row(stage.name, score, f"{stage.confidence:.2f}")
     if result.stages:
         out.print(stages)
+    if opinion is not None:
+        out.print(_words(opinion))
     _evidence(out, result)
     for name, value in (
         ("reasoning", result.reasoning),
@@ -80,6 +115,18 @@ def explained_arousal(
             out.print(Text(f"{name}: {printable(value)}"))
     if photograph:
         out.print(photograph_lines(photograph))
+
+
+def _words(opinion: ModelOpinion) -> Text:
+    line = Text(
+        f"model: critical {opinion.critical:.2f}, important {opinion.important:.2f}; words:"
+    )
+    for word, weight in opinion.words:
+        line.append(" ").append(printable(word))
+        line.append(f" {weight:+.1f}", style="red" if weight > 0 else "green")
+    if not opinion.words:
+        line.append(" none")
+    return line
 
 
 def _evidence(out: Console, result: ArousalResult) -> None:

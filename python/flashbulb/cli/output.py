@@ -248,7 +248,7 @@ def replayed(out: Console, summary: Summary) -> None:
 
 
 @contextmanager
-def progress_bar(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def progress_bar(doing: str, total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar with rate and time left on standard error; nothing if that is not a terminal."""
     from rich.progress import (
         BarColumn,
@@ -266,7 +266,7 @@ def progress_bar(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
 
     out = console(stderr=True)
     with Progress(
-        TextColumn("replaying"),
+        TextColumn(doing),
         BarColumn(),
         MofNCompleteColumn(),
         Rate(),
@@ -275,5 +275,5 @@ def progress_bar(total: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
         transient=True,
         disable=quiet or not out.is_terminal,
     ) as progress:
-        task = progress.add_task("replaying", total=total)
+        task = progress.add_task(doing, total=total)
         yield lambda count: progress.advance(task, count)

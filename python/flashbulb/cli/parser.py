@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flashbulb.cli import verbs
+from flashbulb.cli.training import train_arousal
 
 __all__ = ["build_parser"]
 
@@ -77,6 +78,7 @@ exit codes:
     _recall(verb)
     _why_not(verb)
     _explain(verb)
+    _train_arousal(verb)
     _by_id(verb)
     _list(verb)
     verb(
@@ -129,7 +131,7 @@ def _remember(verb: _Verb) -> None:
         "--context",
         default="",
         metavar="TEXT",
-        help="for detectors that look at it (the rules do not); not stored",
+        help="what surrounds it: a drill, a film; not stored",
     )
     command.add_argument(
         "--arousal", type=_unit, metavar="0..1", help="in place of the detector's judgement"
@@ -137,6 +139,7 @@ def _remember(verb: _Verb) -> None:
     command.add_argument(
         "--metadata", type=_json_object, metavar="JSON", help="""such as '{"ticket": 17}'"""
     )
+    _model(command)
 
 
 def _recall(verb: _Verb) -> None:
@@ -218,7 +221,41 @@ def _explain(verb: _Verb) -> None:
         metavar="URL",
         help="its OpenAI-compatible server, such as http://localhost:11434/v1",
     )
+    _model(command)
     command.set_defaults(namespace="default")
+
+
+def _model(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--model", metavar="FILE", help="judge with this model of train-arousal, not Flashbulb's"
+    )
+
+
+def _train_arousal(verb: _Verb) -> None:
+    command = verb(
+        "train-arousal",
+        train_arousal,
+        "fit a model of what is critical to labels of your own",
+        "flashbulb train-arousal labels.tsv --output model.npz",
+        store=False,
+        now=False,
+    )
+    command.add_argument(
+        "labels",
+        metavar="LABELS.tsv",
+        help="tab-separated or CSV, with columns text and label (critical, important or mundane), "
+        "perhaps group or pair: what belongs together",
+    )
+    command.add_argument(
+        "--output", required=True, metavar="FILE", help="the model; what was there is replaced"
+    )
+    command.add_argument(
+        "--embedder",
+        metavar="NAME",
+        help="whose vectors it will get: default, minilm, or MODULE:NAME of your own",
+    )
+    command.add_argument("--store", metavar="PATH", help="use the embedder of this store")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 def _by_id(verb: _Verb) -> None:

@@ -16,7 +16,7 @@ from flashbulb.errors import FlashbulbError
 
 if TYPE_CHECKING:
     from flashbulb import Memory
-    from flashbulb._judging import Detector
+    from flashbulb.arousal import ArousalDetector
 
 __all__ = [
     "complete",
@@ -42,7 +42,15 @@ def _memory(arguments: Namespace, *, create: bool = False) -> Iterator[Memory]:
     path = arguments.store
     if not create and path != ":memory:" and not Path(path).exists():
         raise FlashbulbError(f"there is no store {path}; 'flashbulb remember' creates one")
-    with Memory(path, namespace=arguments.namespace) as memory:
+    detector = None
+    if getattr(arguments, "model", None) is not None:
+        from flashbulb.arousal import ArousalDetector, ArousalModel
+
+        try:
+            detector = ArousalDetector(model=ArousalModel.load(arguments.model))
+        except OSError as error:
+            raise ValueError(f"cannot read {arguments.model}: {error.strerror}") from error
+    with Memory(path, namespace=arguments.namespace, detector=detector) as memory:
         yield memory
 
 
@@ -126,32 +134,34 @@ def explain(arguments: Namespace) -> int:
     created = time.time() if arguments.now is None else arguments.now
     with _memory(arguments) as memory, _detector(arguments, memory) as detector:
         result = detector.detect(text, arguments.context)
+        opinion = explaining.model_opinion(detector, text, arguments.context)
         policy = memory.policy
     taken = photograph(text, created=created)
     if arguments.json:
-        output.print_json(explaining.arousal_values(result, taken))
+        output.print_json(explaining.arousal_values(result, opinion, taken))
     else:
-        explaining.explained_arousal(console(), text, result, taken, policy)
+        explaining.explained_arousal(console(), text, result, opinion, taken, policy)
     return 0
 
 
 @contextmanager
-def _detector(arguments: Namespace, memory: Memory) -> Iterator[Detector]:
-    """The memory's own, or one with the LLM that was named."""
+def _detector(arguments: Namespace, memory: Memory) -> Iterator[ArousalDetector]:
+    """The memory's own, and with it the LLM that was named."""
     from flashbulb.arousal import ArousalDetector, LLMJudge
 
+    own = memory.detector
+    assert isinstance(own, ArousalDetector)  # no store is opened neutral, or with another, here
     if arguments.llm is None:
         if arguments.llm_url is not None:
             raise ValueError("--llm-url needs --llm: the name of the model there")
-        assert memory.detector is not None  # no store is opened neutral here
-        yield memory.detector
+        yield own
         return
     try:
         judge = LLMJudge(arguments.llm, base_url=arguments.llm_url)
     except ImportError as error:
         raise ValueError(str(error)) from None
     with closing(judge):
-        yield ArousalDetector(llm=judge, policy=memory.policy)
+        yield ArousalDetector(model=own.model, llm=judge, policy=memory.policy)
 
 
 def forget(arguments: Namespace) -> int:
@@ -259,7 +269,7 @@ def replay_file(arguments: Namespace) -> int:
         raise ValueError(f"cannot read {arguments.file}: {error.strerror}") from error
     with (
         _memory(arguments, create=True) as memory,
-        output.progress_bar(len(events), quiet=arguments.quiet) as advance,
+        output.progress_bar("replaying", len(events), quiet=arguments.quiet) as advance,
     ):
         summary = replay(memory, events, progress=advance)
     if arguments.json:
