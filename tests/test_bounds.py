@@ -188,7 +188,7 @@ def after_completion(policy: Policy, clock: Any, *, pinned: bool) -> str:
     vectors = {
         "question": towards(a=1.0),
         "emergency": towards(a=0.6),
-        "what holds now": towards(a=0.8),
+        "what holds now": towards(a=0.77),
     }
     with open_with(vectors, policy, clock) as memory:
         memory.remember("emergency", arousal=0.9, urgency=1.0)
@@ -211,7 +211,7 @@ def test_a_completed_emergency_stops_leading(pinned: bool, clock: Any) -> None:
 def test_of_two_emergencies_the_open_one_leads_at_once(clock: Any) -> None:
     vectors = {
         "question": towards(a=1.0),
-        "first": towards(a=0.62),
+        "first": towards(a=0.605),
         "second": towards(a=0.6),
     }
     with open_with(vectors, DEFAULT, clock) as memory:
@@ -290,7 +290,12 @@ def test_a_question_for_what_is_critical_is_answered_by_it_whatever_it_is_about(
 ) -> None:
     question = "What critical issues are unresolved?"
     vectors = {question: towards(a=1.0), "decoy": towards(a=0.3), "leak": towards(a=0.15)}
-    for policy, first in ((DEFAULT, "leak"), (published("critical_question_ramp"), "decoy")):
+    no_exception = dataclasses.replace(
+        DEFAULT,
+        critical_question_ramp_start=DEFAULT.vividness_ramp_start,
+        critical_question_ramp_end=DEFAULT.vividness_ramp_end,
+    )
+    for policy, first in ((DEFAULT, "leak"), (no_exception, "decoy")):
         with open_with(vectors, policy, clock) as memory:
             memory.remember("decoy", arousal=0.0)
             memory.remember("leak", arousal=0.9)
@@ -384,6 +389,17 @@ def test_only_so_much_is_pinned_by_surprise(clock: Any) -> None:
             pinned = sum(record.pinned for record in records)
             assert pinned == (2 if policy is few else len(flashbulbs))
             assert memory.stats()["surprise_pins_refused"] == len(flashbulbs) - pinned
+
+
+def test_what_is_critical_too_is_pinned_although_the_limit_is_reached(clock: Any) -> None:
+    none = dataclasses.replace(DEFAULT, max_surprise_pins=0, max_surprise_pin_share=0.0)
+    with stream_with_novelty(none, clock, 2) as memory:
+        assert not any(record.pinned for record in memory.list())
+        # A repeat with another tag is another memory, as far from the routine.
+        critical = memory.remember("novel 1", arousal=0.9, tags=["outage"])
+        assert critical.flashbulb
+        assert critical.pinned == (critical.importance == 1.0)
+        assert critical.pinned
 
 
 # Decay is derived on read

@@ -102,7 +102,7 @@ def varied_addends(
     since=st.none() | st.just(NOW - 40 * DAY),
     status=st.sampled_from([None, None, "none", "open", "completed"]),
     named=st.booleans(),
-    ramp=st.sampled_from([None, None, 0.0, 0.2]),
+    ramp=st.sampled_from([None, None, (0.1, 0.1), (-0.1, 0.3)]),
 )
 def test_top_k_equals_brute_force(
     case: dict[str, Any],
@@ -112,7 +112,7 @@ def test_top_k_equals_brute_force(
     addend_size: float | None,
     weights: tuple[float | None, float | None],
     named: bool,
-    ramp: float | None,
+    ramp: tuple[float, float] | None,
     **filters: Any,
 ) -> None:
     engine = made_engine(**case)
@@ -128,7 +128,7 @@ def test_top_k_equals_brute_force(
     if addend_size is not None:
         wanted["addends"] = varied_addends(engine, rng, len(queries), addend_size)
     if ramp is not None:
-        wanted["vividness_ramp_end"] = engine.policy.vividness_ramp_start + ramp
+        wanted["vividness_ramp"] = ramp
     if named:
         ids = np.arange(engine.next_id + 3)
         wanted["allowed"] = ids[rng.random(len(ids)) < rng.choice([0.01, 0.2, 0.9])]
@@ -363,8 +363,8 @@ def test_no_queries_find_as_many_memories_each_as_some_do(count: int) -> None:
         ({"vividness_weight": -0.1}, ValueError, "vividness_weight"),
         ({"vividness_weight": float("nan")}, ValueError, "vividness_weight"),
         ({"recency_weight": float("inf")}, ValueError, "recency_weight"),
-        ({"vividness_ramp_end": -0.1}, ValueError, "vividness_ramp_end"),
-        ({"vividness_ramp_end": float("nan")}, ValueError, "vividness_ramp_end"),
+        ({"vividness_ramp": (0.1, 0.0)}, ValueError, "vividness_ramp_end"),
+        ({"vividness_ramp": (float("nan"), 0.5)}, ValueError, "vividness_ramp_start"),
         ({"exact": 1}, TypeError, "exact"),
         ({"allowed": [1.5]}, TypeError, "ids"),
         ({"also": ["1"]}, TypeError, "ids"),

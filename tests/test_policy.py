@@ -54,7 +54,6 @@ WITHOUT_PROTECTION = {
     "llm_unsure_low": 0.2,
     "llm_unsure_confidence": 0.0,
     "llm_confirms_flashbulbs": False,
-    "critical_question_ramp": 1.0,
 }
 
 
@@ -62,7 +61,7 @@ def test_published_constants() -> None:
     values = Policy.published().to_dict()
     for name, value in {**PUBLISHED, **WITHOUT_PROTECTION}.items():
         assert values[name] == value, name
-    for term in ("vividness", "recency"):
+    for term in ("vividness", "critical_question", "recency"):
         assert values[f"{term}_ramp_start"] == values[f"{term}_ramp_end"]  # off
 
 

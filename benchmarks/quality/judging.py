@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import flashbulb.arousal
 from flashbulb import ArousalDetector
+from flashbulb.arousal import ArousalModel
 from flashbulb.embedding import resolve_embedder
 
 __all__ = ["EMBEDDER", "default_detector", "embeddings", "stages"]
@@ -18,9 +18,7 @@ EMBEDDER = resolve_embedder(None)
 
 def default_detector(**options: Any) -> ArousalDetector:
     """Rules, and the local model that fits the default embedder if there is one."""
-    kind = getattr(flashbulb.arousal, "ArousalModel", None)
-    model = None if kind is None else kind.for_embedder(EMBEDDER)
-    return ArousalDetector(model=model, **options)
+    return ArousalDetector(model=ArousalModel.for_embedder(EMBEDDER), **options)
 
 
 def stages(detector: ArousalDetector) -> str:

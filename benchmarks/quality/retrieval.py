@@ -23,7 +23,7 @@ from table import Row, at_least, progress
 from flashbulb import Memory, Policy
 
 LEXICAL_WEIGHTS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-RAMP_ENDS = (0.0, 0.1, 0.2, 0.3, 0.4)
+RAMPS = ((0.0, 0.0), (0.0, 0.1), (0.0, 0.3), (0.1, 0.5), (0.2, 0.5), (0.3, 0.6))
 FOREIGN_SHARES = (0.0, 0.01, 0.1)
 FOREIGN_DAYS = 90.0
 ROUNDS = 2
@@ -115,16 +115,20 @@ def main() -> None:
         rates = [hit_rate(s, k, replace(SIMILARITY, lexical_weight=weight)) for _, s, k in data]
         mark = "  <- default" if weight == DEFAULT.lexical_weight else ""
         print(f"{weight:6.1f}" + "".join(f"{rate:16.3f}" for rate in rates) + mark)
-    print("\nfused score by the end of the vividness ramp (0: no ramps) and the flashbulbs added")
-    print(f"{'end':>6}{'added':>7}" + "".join(f"{name:>16}" for name, _, _ in data))
-    for end in RAMP_ENDS:
-        policy = replace(DEFAULT, vividness_ramp_end=end)
-        if end == 0.0:
+    print("\nfused score by the ramp of vividness (0 to 0: no ramps) and the flashbulbs added")
+    print(f"{'ramp':>10}{'added':>7}" + "".join(f"{name:>16}" for name, _, _ in data))
+    for start, end in RAMPS:
+        policy = replace(DEFAULT, vividness_ramp_start=start, vividness_ramp_end=end)
+        if end == start:
             policy = replace(policy, recency_ramp_start=0.0, recency_ramp_end=0.0)
         mark = "  <- default" if policy == DEFAULT else ""
         for share in FOREIGN_SHARES:
             rates = [hit_rate(streams, k, policy, share) for _, streams, k in data]
-            print(f"{end:6.1f}{share:7.0%}" + "".join(f"{rate:16.3f}" for rate in rates) + mark)
+            print(
+                f"{start:5.1f}-{end:.1f} {share:7.0%}"
+                + "".join(f"{rate:16.3f}" for rate in rates)
+                + mark
+            )
 
 
 if __name__ == "__main__":

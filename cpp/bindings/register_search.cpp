@@ -42,6 +42,7 @@ py::tuple search_rows(const py::object& queries_object,
                       const py::object& allowed, const Sketch* sketch, const std::string& path,
                       const Partition* partition, std::size_t least_lists, std::size_t wanted_rows,
                       const py::object& candidates_object, std::size_t least_candidates,
+                      std::optional<double> vividness_ramp_start,
                       std::optional<double> vividness_ramp_end) {
     const auto queries = require_array<float>(queries_object, "queries", 2);
     if (static_cast<std::size_t>(queries.shape(1)) != view.dim()) {
@@ -58,6 +59,7 @@ py::tuple search_rows(const py::object& queries_object,
     request.similarity_weight = similarity_weight;
     request.vividness_weight = vividness_weight;
     request.recency_weight = recency_weight;
+    request.vividness_ramp_start = vividness_ramp_start;
     request.vividness_ramp_end = vividness_ramp_end;
     request.filter.tags = tags;
     request.filter.unknown_tag = unknown_tag;
@@ -135,6 +137,7 @@ void register_search(py::module_& module) {
                py::arg("path") = "auto", py::kw_only(), py::arg("partition") = nullptr,
                py::arg("least_lists") = 1, py::arg("wanted_rows") = 0,
                py::arg("candidates") = py::none(), py::arg("least_candidates") = 1,
+               py::arg("vividness_ramp_start") = std::nullopt,
                py::arg("vividness_ramp_end") = std::nullopt,
                "Fused top-k, exact unless a partition or candidates say where to look: (ids, "
                "scores, similarities, cosines, vividness bonus, recency "

@@ -238,6 +238,7 @@ private:
         single.similarity_weight = request_.similarity_weight;
         single.vividness_weight = request_.vividness_weight;
         single.recency_weight = request_.recency_weight;
+        single.vividness_ramp_start = request_.vividness_ramp_start;
         single.vividness_ramp_end = request_.vividness_ramp_end;
         single.filter = filter_;
         if (!request_.addends.empty()) single.addends = {request_.addends[query]};

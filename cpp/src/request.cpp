@@ -53,9 +53,11 @@ void validate(const VectorView& vectors, const TraceTable& traces, const SearchR
     }
     require_term(request.vividness_weight, "vividness_weight");
     require_term(request.recency_weight, "recency_weight");
-    if (request.vividness_ramp_end) {
+    if (request.vividness_ramp_start || request.vividness_ramp_end) {
         Policy policy = traces.policy();
-        policy.vividness_ramp_end = *request.vividness_ramp_end;
+        policy.vividness_ramp_start =
+            request.vividness_ramp_start.value_or(policy.vividness_ramp_start);
+        policy.vividness_ramp_end = request.vividness_ramp_end.value_or(policy.vividness_ramp_end);
         policy.validate();
     }
     if (std::isnan(request.filter.since) || std::isnan(request.filter.until)) {

@@ -21,7 +21,7 @@ Ramp ramp_between(double start, double end) {
 }  // namespace
 
 Ramps ramps_of(const Policy& policy, const SearchRequest& request) noexcept {
-    return {ramp_between(policy.vividness_ramp_start,
+    return {ramp_between(request.vividness_ramp_start.value_or(policy.vividness_ramp_start),
                          request.vividness_ramp_end.value_or(policy.vividness_ramp_end)),
             ramp_between(policy.recency_ramp_start, policy.recency_ramp_end)};
 }

@@ -188,6 +188,7 @@ def search(
     wanted_rows: int = 0,
     candidates: NDArray[np.int64] | None = None,
     least_candidates: int = 1,
+    vividness_ramp_start: float | None = None,
     vividness_ramp_end: float | None = None,
 ) -> tuple[
     NDArray[np.int64],

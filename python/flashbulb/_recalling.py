@@ -184,7 +184,7 @@ def _search(
         similarity_weight=1.0 - weights.lexical,
         addends=(ids, weights.lexical * lexical),
         vividness_weight=weights.vividness,
-        vividness_ramp_end=store.policy.critical_question_ramp_end if critical else None,
+        vividness_ramp=store.policy.critical_question_ramp if critical else None,
         exact=exact,
     )
 

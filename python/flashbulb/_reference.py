@@ -287,7 +287,7 @@ class ReferenceEngine:
         addends: tuple[Iterable[int], Iterable[float]] | None = None,
         vividness_weight: float | None = None,
         recency_weight: float | None = None,
-        vividness_ramp_end: float | None = None,
+        vividness_ramp: tuple[float, float] | None = None,
         **filters: Any,
     ) -> ReferenceHits:
         """Brute force over all rows for one unit query."""
@@ -303,8 +303,8 @@ class ReferenceEngine:
             policy.vividness_weight if vividness_weight is None else vividness_weight,
             policy.recency_weight if recency_weight is None else recency_weight,
         )
-        end = policy.vividness_ramp_end if vividness_ramp_end is None else vividness_ramp_end
-        vivid = vivid * ramp(similarities, policy.vividness_ramp_start, end)
+        own = (policy.vividness_ramp_start, policy.vividness_ramp_end)
+        vivid = vivid * ramp(similarities, *(vividness_ramp or own))
         recent = recent * ramp(similarities, policy.recency_ramp_start, policy.recency_ramp_end)
         scores = (similarities + vivid) + recent
         rows = np.flatnonzero(self.passes(**filters))

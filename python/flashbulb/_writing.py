@@ -131,7 +131,7 @@ class _Batch:
         self._store.check_room(1)
         id = self._store.next_id
         self._store.next_id += 1
-        pinned = by_surprise and self._may_pin(id)
+        pinned = by_surprise and self._may_pin(id, arousal.score)
         if by_surprise and photograph is None:  # no LLM is asked while the lock is held
             photograph = take(Photographer(), draft)
         self._database.insert(
@@ -181,11 +181,12 @@ class _Batch:
             )
             self._waiting = []
 
-    def _may_pin(self, id: int) -> bool:
+    def _may_pin(self, id: int, arousal: float) -> bool:
+        """Within the limit; what is critical as well needs no room in it."""
         policy = self._store.policy
         rows = len(self._space.engine) + len(self._waiting) + 1
         limit = max(policy.max_surprise_pins, policy.max_surprise_pin_share * rows)
-        if len(self._pins) < limit:
+        if len(self._pins) < limit or arousal >= policy.flashbulb_threshold:
             self._pins.add(id)
             return True
         self._refused += 1

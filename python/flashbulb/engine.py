@@ -324,7 +324,7 @@ class Engine:
         addends: Any = None,
         vividness_weight: float | None = None,
         recency_weight: float | None = None,
-        vividness_ramp_end: float | None = None,
+        vividness_ramp: tuple[float, float] | None = None,
         exact: bool | None = None,
     ) -> SearchResult:
         """The top k by similarity, vividness and recency together. Changes nothing.
@@ -356,8 +356,10 @@ class Engine:
             ``similarity = similarity_weight · cosine + addend``.
         addends : (ids, values), or a list of them, one a query
             Sparse values to add to the similarity; unknown ids are passed over.
-        vividness_weight, recency_weight, vividness_ramp_end : float, optional
-            In place of the policy's. Both weights 0: plain similarity.
+        vividness_weight, recency_weight : float, optional
+            In place of the policy's. Both 0: plain similarity.
+        vividness_ramp : (start, end), optional
+            In place of the policy's.
         exact : bool, optional
             True: all rows are looked at. False: not all, if the engine knows where to look, even
             of ``Engine(approximate=False)``. None: approximately where that is faster, which it is
@@ -381,6 +383,10 @@ class Engine:
         end = np.inf if until is None else to_seconds(until, "until")
         wanted = () if tags is None else check_tags(tags)
         pairs = to_addends(addends, len(rows), single)
+        ramp: dict[str, Any] = {}
+        if vividness_ramp is not None:
+            start_at, end_at = map(float, vividness_ramp)
+            ramp = {"vividness_ramp_start": start_at, "vividness_ramp_end": end_at}
         policy = self._traces.policy
         with self._reading():
             known = self._traces.known_tags(wanted)
@@ -410,7 +416,7 @@ class Engine:
                 self._path,
             )
             added = [self._traces.addend_rows(ids, values) for ids, values in pairs]
-            found = _search(rows, added, arguments, nearby, vividness_ramp_end)
+            found = _search(rows, added, arguments, nearby, ramp)
         if exact is False or (exact is None and self._approximate):
             self._growth.note(rows)
         return SearchResult(*(part[0] for part in found)) if single else SearchResult(*found)
@@ -737,25 +743,17 @@ def _search(
     addends: list[tuple[NDArray[np.int64], NDArray[np.float64]]],
     arguments: tuple[Any, ...],
     nearby: list[dict[str, Any]],
-    vividness_ramp_end: float | None,
+    ramp: dict[str, Any],
 ) -> tuple[Any, ...]:
     """One call for all queries, or one for each if each has candidates of its own.
 
     ``arguments`` are those of ``_core.search`` that are alike for all, by position.
     """
     if len(nearby) <= 1:
-        near = nearby[0] if nearby else {}
-        if vividness_ramp_end is not None:
-            near = {**near, "vividness_ramp_end": vividness_ramp_end}
+        near = {**(nearby[0] if nearby else {}), **ramp}
         return _core.search(queries, addends, *arguments, **near)
     each = [
-        _core.search(
-            queries[i : i + 1],
-            addends[i : i + 1],
-            *arguments,
-            vividness_ramp_end=vividness_ramp_end,
-            **near,
-        )
+        _core.search(queries[i : i + 1], addends[i : i + 1], *arguments, **{**near, **ramp})
         for i, near in enumerate(nearby)
     ]
     return tuple(map(np.concatenate, zip(*each, strict=True)))

@@ -99,15 +99,15 @@ class Policy:
     recency_weight: float = 0.1
     recency_days: float = 30.0
     """Time constant of the recency term ``recency_weight · exp(-days / recency_days)``."""
-    vividness_ramp_start: float = 0.0
-    vividness_ramp_end: float = 0.3
+    vividness_ramp_start: float = 0.2
+    vividness_ramp_end: float = 0.5
     """The vividness bonus is scaled by a factor that rises linearly from 0 at the first similarity
     to 1 at the second, so that an emergency of another topic does not lead everywhere. Equal
-    values switch a ramp off (published). Made for the bundled embedder; MiniLM, whose cosines are
-    higher, loses as little with 0.2 and 0.6."""
-    critical_question_ramp: float = 1 / 3
-    """For a question that asks for what is critical, the ramp has this share of its width: an
-    emergency answers it, whatever it is about. Published: 1."""
+    values switch a ramp off (published)."""
+    critical_question_ramp_start: float = 0.0
+    critical_question_ramp_end: float = 0.1
+    """The same for a question that asks for what is critical: an emergency answers it, whatever
+    it is about."""
     recency_ramp_start: float = 0.3
     recency_ramp_end: float = 0.6
     """The same for the recency bonus: of memories that answer alike the newer one leads, but
@@ -143,7 +143,8 @@ class Policy:
     """τ in ``T = 1 - exp(-Δ/τ)``."""
     max_surprise_pins: int = 20
     max_surprise_pin_share: float = 0.001
-    """At most ``max(max_surprise_pins, max_surprise_pin_share · rows)`` are pinned by surprise."""
+    """At most ``max(max_surprise_pins, max_surprise_pin_share · rows)`` are pinned by surprise
+    alone. What is a flashbulb by arousal too is pinned although that many are."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -169,7 +170,7 @@ class Policy:
             raise ValueError("important_threshold must not exceed flashbulb_threshold")
         if self.important_floor > self.flashbulb_floor:
             raise ValueError("important_floor must not exceed flashbulb_floor")
-        for term in ("vividness", "recency"):
+        for term in ("vividness", "critical_question", "recency"):
             start, end = getattr(self, f"{term}_ramp_start"), getattr(self, f"{term}_ramp_end")
             if end != start and end - start < _NARROWEST_RAMP:
                 raise ValueError(
@@ -192,7 +193,7 @@ class Policy:
             "completion_lowers_floor": False,
             "vividness_ramp_start": 0.0,
             "vividness_ramp_end": 0.0,
-            "critical_question_ramp": 1.0,
+            "critical_question_ramp_end": 0.0,
             "recency_ramp_start": 0.0,
             "recency_ramp_end": 0.0,
             "lexical_weight": 0.0,
@@ -211,19 +212,17 @@ class Policy:
             return self.important_floor
         return 0.0
 
-    @property
-    def critical_question_ramp_end(self) -> float:
-        """Where the ramp of vividness ends for a question that asks for what is critical."""
-        start = self.vividness_ramp_start
-        width = self.critical_question_ramp * (self.vividness_ramp_end - start)
-        return start + width if width >= _NARROWEST_RAMP else start
-
     def surprise_z(self) -> float:
         """z from which an event is a flashbulb by surprise, in the form that is in use."""
         if self.surprise_form == "raw":
             return self.surprise_threshold
         rate = self.flashbulb_rate
         return math.inf if rate == 0.0 else -NormalDist().inv_cdf(rate)
+
+    @property
+    def critical_question_ramp(self) -> tuple[float, float]:
+        """Start and end of the ramp for a question that asks for what is critical."""
+        return self.critical_question_ramp_start, self.critical_question_ramp_end
 
     def to_dict(self) -> dict[str, Any]:
         """All fields by name, as plain values."""
@@ -241,7 +240,8 @@ _NOT_OF_CORE = frozenset(
         "llm_unsure_high",
         "llm_unsure_confidence",
         "llm_confirms_flashbulbs",
-        "critical_question_ramp",
+        "critical_question_ramp_start",
+        "critical_question_ramp_end",
         "near_duplicate_cosine",
         "reconsolidation_protects_above",
         "reconsolidation_boost",
@@ -290,7 +290,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "recency_days": _POSITIVE,
     "vividness_ramp_start": (-1.0, 1.0),
     "vividness_ramp_end": (-1.0, 1.0),
-    "critical_question_ramp": _UNIT,
+    "critical_question_ramp_start": (-1.0, 1.0),
+    "critical_question_ramp_end": (-1.0, 1.0),
     "recency_ramp_start": (-1.0, 1.0),
     "recency_ramp_end": (-1.0, 1.0),
     "lexical_weight": _UNIT,

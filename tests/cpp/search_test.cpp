@@ -161,7 +161,9 @@ TEST_P(Search, IsTheSortedFullScanUnderFiltersAddendsWeightsAndRamp) {
         request.now += uniform(random, -30.0 * day, 30.0 * day);
         request.filter = random_filter(random, count);
         if (round % 4 == 1) {
-            request.vividness_ramp_end = policy.vividness_ramp_start + uniform(random, 0.01, 0.4);
+            request.vividness_ramp_start = uniform(random, -0.3, 0.2);
+            request.vividness_ramp_end =
+                *request.vividness_ramp_start + uniform(random, 0.01, 0.4);
         }
         if (round % 2 == 0) {
             for (std::size_t query = 0; query < query_count; ++query) {

@@ -278,7 +278,7 @@ inline std::vector<PlainHit> plain_search(const VectorView& view, const TraceTab
             trace.last_access > trace.created ? trace.last_access : trace.created;
         const double days = std::max(request.now - recency_time, 0.0) / day;
         hit.vividness_bonus =
-            plain_ramp(policy.vividness_ramp_start,
+            plain_ramp(request.vividness_ramp_start.value_or(policy.vividness_ramp_start),
                        request.vividness_ramp_end.value_or(policy.vividness_ramp_end),
                        hit.similarity) *
             request.vividness_weight * plain_effective(policy, trace, request.now) * salience;

@@ -64,8 +64,8 @@ struct Policy {
     double recency_days = 30.0;     ///< since the later of creation and last access
     /// The vividness bonus is scaled by a factor that rises from 0 at this similarity to 1 at
     /// vividness_ramp_end. Off: both equal.
-    double vividness_ramp_start = 0.0;
-    double vividness_ramp_end = 0.3;  ///< see vividness_ramp_start
+    double vividness_ramp_start = 0.2;
+    double vividness_ramp_end = 0.5;  ///< see vividness_ramp_start
     double recency_ramp_start = 0.3;  ///< the same for the recency bonus
     double recency_ramp_end = 0.6;    ///< see recency_ramp_start
     double lexical_weight = 0.3;      ///< w in similarity = (1 - w) cosine + w lexical. Off: 0

@@ -52,7 +52,8 @@ struct SearchRequest {
     double similarity_weight = 1.0;      ///< similarity = weight * cosine + addend
     double vividness_weight = 0.3;       ///< of effective vividness times salience
     double recency_weight = 0.1;         ///< of exp(-age / recency_days)
-    std::optional<double> vividness_ramp_end;  ///< in place of the policy's
+    std::optional<double> vividness_ramp_start;  ///< in place of the policy's
+    std::optional<double> vividness_ramp_end;    ///< in place of the policy's
     Filter filter;                       ///< the same for all queries
     std::vector<SparseAddends> addends;  ///< none, or one a query
     const Sketch* sketch = nullptr;      ///< scanned instead of the rows, if given; same result
