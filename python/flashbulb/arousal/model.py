@@ -42,7 +42,7 @@ _WHOLE = 3
 """So many sentences are judged together."""
 _CANDIDATES = 8
 """Sentences of a longer text that are looked at closely."""
-_MOST_EXPLAINED = 2_000
+_MOST_EXPLAINED = 600
 """Characters whose words are told apart."""
 _MOST_CACHED = 65_536
 
@@ -100,7 +100,8 @@ class ArousalModel:
     -----
     A text of up to three sentences is judged whole. Of a longer one each sentence is judged, and
     together with the next if that lowers its score ("... That was the drill."); the most critical
-    counts. Case, spacing and exclamation marks change nothing. Safe to use from several threads.
+    counts. Case and spacing change nothing; exclamation marks only what the embedder makes of them.
+    Safe to use from several threads.
     """
 
     def __init__(self, head: Head, embedder: Embedder) -> None:
@@ -313,7 +314,7 @@ def write_head(head: Head, path: Path) -> None:
 
 def _read(path: Path) -> Head:
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         about = json.loads(arrays.pop("about").tobytes())
         if about.pop("version") != VERSION:

@@ -104,11 +104,10 @@ def _check_target(target: Path, labels: Path) -> None:
 
 def _embedder(name: str | None, store: str | None) -> Embedder:
     """The embedder of this name, or the one that a store was made with."""
-    from flashbulb.embedding import resolve_embedder
     from flashbulb.errors import EmbedderMismatch, FlashbulbError
 
     if store is None:
-        return resolve_embedder(_named(name or "default"))
+        return _resolved(name or "default")
     if not Path(store).exists():
         raise FlashbulbError(f"there is no store {store}")
     try:
@@ -123,24 +122,25 @@ def _embedder(name: str | None, store: str | None) -> Embedder:
 
 def _fitting(name: str, store: str) -> Embedder:
     from flashbulb import Memory
-    from flashbulb.embedding import resolve_embedder
 
-    embedder = resolve_embedder(_named(name))
+    embedder = _resolved(name)
     with Memory(store, embedder=embedder, neutral=True):
         return embedder
 
 
-def _named(name: str) -> Any:
-    """What ``MODULE:NAME`` stands for; any other name as it is."""
+def _resolved(name: str) -> Embedder:
+    """The embedder of a name that Flashbulb knows, or what ``MODULE:NAME`` stands for."""
+    from flashbulb.embedding import resolve_embedder
+
     module, colon, attribute = name.partition(":")
     if not colon:
-        return name
+        return resolve_embedder(name)
     if "" not in sys.path:  # as `python -m` has it: modules of the current folder are found
         sys.path.insert(0, "")
     try:
         found: Any = import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+        return resolve_embedder(found() if isinstance(found, type) else found)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"there is no embedder {name}: {error}") from error
-    return found() if isinstance(found, type) else found
