@@ -1,15 +1,18 @@
 """Trains the arousal model that comes with Flashbulb, and says how well it does.
 
-    python tools/train_arousal/train.py [--output model.npz] [--evaluate]
+    python tools/train_arousal/train.py [--source NAME=PATH ...] [--output model.npz] [--evaluate]
 
-Reads ``corpus/*.tsv`` beside this file. ``--evaluate`` also says how well whole kinds and
-whole settings are judged by models that have seen nothing of them.
+Reads ``corpus/*.tsv`` beside this file, and what is ordinary from the sources that the README
+names. ``--evaluate`` also says how well whole kinds and whole settings are judged by models that
+have seen nothing of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
+import random
 from collections import defaultdict
 from pathlib import Path
 
@@ -43,6 +46,49 @@ def corpus() -> list[dict[str, str]]:
                 row["group"] = f"{path.stem} {row['pair'] or len(rows)}"
                 rows.append(row)
     return rows
+
+
+def background(sources: dict[str, Path]) -> list[tuple[str, str]]:
+    """What is ordinary, and cries for help, from the sources that are there.
+
+    What the rules take for important or critical is left out of the ordinary: nobody has read it.
+    """
+    ordinary: list[str] = []
+    calls: list[str] = []
+    if "chitchat" in sources:
+        dialogues = json.loads((sources["chitchat"] / "dataset.json").read_text(encoding="utf-8"))
+        turns = {
+            " ".join(message["text"] for message in turn).strip()
+            for dialogue in dialogues.values()
+            for turn in dialogue["messages"]
+        }
+        chosen = sorted(turn for turn in turns if 8 <= len(turn) <= 300)
+        random.Random(0).shuffle(chosen)
+        ordinary += chosen[:5_500]
+    if "tracker" in sources:
+        for name in ("KAFKA", "MAPREDUCE"):
+            ordinary += [
+                row["summary"]
+                for row in table_of(sources["tracker"] / f"{name}.csv")
+                if row["priority"] in ("Minor", "Trivial")
+            ]
+    if "disaster" in sources:
+        for row in table_of(sources["disaster"] / "disaster_response_validation.csv"):
+            if row["related"] == row["request"] == row["aid_related"] == "0":
+                ordinary.append(row["message"])
+            elif row["request"] == "1" == row["aid_related"] and row["genre"] == "direct":
+                calls.append(row["message"])
+    for name in ("chitchat", "tracker", "disaster"):
+        if name not in sources:
+            print(f"without {name}: no --source {name}=PATH")
+    rules = ArousalDetector(model=None)
+    quiet = [text for text in ordinary if rules.detect(text).score < Policy().important_threshold]
+    return [(text, "mundane") for text in quiet] + [(text, "critical") for text in calls]
+
+
+def table_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def judged(rows: list[dict[str, str]], scores: np.ndarray) -> np.ndarray:
@@ -90,13 +136,16 @@ def auroc(positive: np.ndarray, values: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=SHIPPED)
+    parser.add_argument("--source", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--evaluate", action="store_true", help="whole kinds, settings left out")
     arguments = parser.parse_args()
     rows = corpus()
     texts, labels = [row["text"] for row in rows], [row["label"] for row in rows]
     groups = [row["group"] for row in rows]
-    print(f"{len(rows)} texts", flush=True)
-    training = train(texts, labels, groups=groups)
+    named = dict(source.split("=", 1) for source in arguments.source)
+    beside = background({name: Path(path) for name, path in named.items()})
+    print(f"{len(rows)} texts, {len(beside)} of background", flush=True)
+    training = train(texts, labels, groups=groups, background=beside)
     training.model.save(arguments.output)
     print(f"{arguments.output}: {arguments.output.stat().st_size} bytes")
     critical = np.array([label == "critical" for label in labels])
@@ -106,10 +155,14 @@ def main() -> None:
     table(rows, training.scores, ("language",))
     if not arguments.evaluate:
         return
-    matrix, numbers = design(texts, training.model.embedder), numbered(texts, labels)
+    matrix = design([*texts, *(text for text, _ in beside)], training.model.embedder)
+    everything = [*labels, *(label for _, label in beside)]
+    numbers, rest = numbered(everything, everything), np.arange(len(texts), len(everything))
     for key in ("kind", "setting"):
         print(f"\nEach {key} by a model that has not seen it:", flush=True)
-        raw = out_of_fold(matrix, numbers, folds([row[key] for row in rows], groups))
+        divisions = folds([row[key] for row in rows], groups)
+        with_rest = [(np.concatenate((others, rest)), own) for others, own in divisions]
+        raw = out_of_fold(matrix, numbers, with_rest, len(texts))[: len(texts)]
         table(rows, scores(softmax(raw / training.temperature)), ("kind",))
 
 

@@ -210,7 +210,12 @@ class ArousalModel:
 
     def _decisive(self, reading: Reading, vector: ArrayLike | None) -> tuple[Logits, str]:
         """The log-odds, and what of the text they are of, folded."""
-        divided = [(piece, sentence) for _, piece, parts in reading.parts for sentence in parts]
+        divided = [
+            (piece, sentence)
+            for _, piece, parts in reading.parts
+            for sentence in parts
+            if sentence.ends  # else there are only signs
+        ]
         if len(divided) <= _WHOLE:
             whole = self._bare(
                 [word for _, piece, _ in reading.parts for word in features.words(piece)],

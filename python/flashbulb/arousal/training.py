@@ -45,6 +45,7 @@ __all__ = [
 LABELS = ("mundane", "important", "critical")
 INVERSE_PENALTY = 1.0
 """C of the logistic regression."""
+BACKGROUND_WEIGHT = 0.1
 FOLDS = 5
 STEPS = FOLDS + 2
 """Of :func:`train`, for who shows its progress."""
@@ -111,6 +112,7 @@ def train(
     labels: Sequence[str],
     *,
     groups: Sequence[str] | None = None,
+    background: Sequence[tuple[str, str]] = (),
     embedder: Embedder | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Training:
@@ -125,6 +127,9 @@ def train(
     groups : sequence of str, optional
         What belongs together (the texts of a minimal pair, of one author): never parted between
         the folds of the cross-validation that calibrates the model.
+    background : sequence of (text, label)
+        Further texts that show what is ordinary, labelled with less care: each counts a tenth, and
+        none when the model is calibrated.
     embedder : Embedder, optional
         Whose vectors the model will get; the default embedder if not given.
     progress : callable, optional
@@ -148,13 +153,17 @@ def train(
     _check_divisions(divisions, numbers)
     advance = progress or (lambda steps: None)
     used = default_embedder() if embedder is None else embedder
-    matrix = design(texts, used)
+    more = numbered([t for t, _ in background], [label for _, label in background], least=0)
+    matrix = design([*texts, *(text for text, _ in background)], used)
     advance(1)
+    everything = np.concatenate((numbers, more))
+    beside = np.arange(len(texts), len(everything))
+    with_rest = [(np.concatenate((others, beside)), own) for others, own in divisions]
     # What no text has gets no weight: without it, a small set is fitted in a moment.
     had = np.unique(matrix.indices)
-    raw = out_of_fold(matrix[:, had], numbers, divisions, advance)
+    raw = out_of_fold(matrix[:, had], everything, with_rest, len(texts), advance)[: len(texts)]
     temperature = _temperature(raw, numbers)
-    regression = _fit(matrix[:, had], numbers)
+    regression = _fit(matrix[:, had], everything, len(texts))
     advance(1)
     coefficients = np.zeros((matrix.shape[1], 2))
     coefficients[had] = (regression.coef_ - regression.coef_[0])[1:].T / temperature
@@ -237,25 +246,37 @@ def out_of_fold(
     matrix: Any,
     numbers: NDArray[np.int64],
     divisions: Sequence[Fold],
+    careful: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float64]:
-    """Log-odds of each text, shape (n, 3), by a model that was trained without it."""
+    """Log-odds of each text, shape (n, 3), by a model that was trained without it.
+
+    The texts from place `careful` on are background; zeros stand for what no fold predicts.
+    """
     result = np.zeros((len(numbers), len(LABELS)))
+    limit = len(numbers) if careful is None else careful
     for others, own in divisions:
-        result[own] = _fit(matrix[others], numbers[others]).decision_function(matrix[own])
+        inside = int((others < limit).sum())
+        regression = _fit(matrix[others], numbers[others], inside)
+        result[own] = regression.decision_function(matrix[own])
         if progress is not None:
             progress(1)
     return result
 
 
-def _fit(matrix: Any, numbers: NDArray[np.int64]) -> Any:
+def _fit(matrix: Any, numbers: NDArray[np.int64], careful: int) -> Any:
+    """A regression in which the texts from place `careful` on count a tenth."""
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=INVERSE_PENALTY, max_iter=400).fit(matrix, numbers)
+    weights = np.where(np.arange(len(numbers)) < careful, 1.0, BACKGROUND_WEIGHT)
+    regression = LogisticRegression(C=INVERSE_PENALTY, max_iter=400, tol=1e-3)
+    return regression.fit(matrix, numbers, sample_weight=weights)
 
 
-def numbered(texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
-    """The labels as places in ``LABELS``."""
+def numbered(
+    texts: Sequence[str], labels: Sequence[str], *, least: int = FOLDS
+) -> NDArray[np.int64]:
+    """The labels as places in ``LABELS``; each must occur `least` times."""
     if len(labels) != len(texts):
         raise ValueError(f"expected {len(texts)} labels, got {len(labels)}")
     for place, label in enumerate(labels):
@@ -263,8 +284,8 @@ def numbered(texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
             raise ValueError(f"label {place} must be one of {', '.join(LABELS)}, got {label!r}")
     numbers = np.array([LABELS.index(label) for label in labels], np.int64)
     for number, label in enumerate(LABELS):
-        if (count := int((numbers == number).sum())) < FOLDS:
-            raise ValueError(f"expected at least {FOLDS} texts that are {label}, got {count}")
+        if (count := int((numbers == number).sum())) < least:
+            raise ValueError(f"expected at least {least} texts that are {label}, got {count}")
     return numbers
 
 
