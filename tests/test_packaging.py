@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,9 @@ def test_pre_commit_runs_the_versions_of_the_lint_group(project: dict[str, Any])
 # -- What is shipped -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["py.typed", "_core.pyi", "demo/stream.csv"])
+@pytest.mark.parametrize(
+    "name", ["py.typed", "_core.pyi", "demo/stream.csv", "arousal/data/model.npz"]
+)
 def test_the_package_holds(name: str) -> None:
     assert resources.files("flashbulb").joinpath(name).is_file()
 
@@ -71,6 +74,26 @@ def test_the_wheel_holds_the_extension_and_not_the_cpp_library() -> None:
     files = metadata.files("flashbulb")
     assert files
     assert [f for f in files if f.suffix in (".a", ".hpp", ".cmake", ".pc")] == []
+
+
+def test_the_wheel_holds_the_package_and_not_the_tools(project: dict[str, Any]) -> None:
+    assert project["tool"]["scikit-build"]["wheel"]["packages"] == ["python/flashbulb"]
+    files = metadata.files("flashbulb")
+    assert files
+    assert [f for f in files if "tools" in f.parts or "corpus" in f.parts] == []
+
+
+def test_no_data_of_the_package_is_kept_out_of_wheel_and_sdist(project: dict[str, Any]) -> None:
+    build = project["tool"]["scikit-build"]
+    patterns = [*build["wheel"]["exclude"], *build["sdist"]["exclude"]]
+    patterns += read(".gitignore").split()  # the sdist leaves out what it names
+    data = [path for path in (ROOT / "python" / "flashbulb").glob("**/data/*") if path.is_file()]
+    assert "model.npz" in [path.name for path in data]
+    for path in data:
+        parts = path.relative_to(ROOT).parts
+        for pattern in patterns:
+            name = pattern.removeprefix("**/").strip("/")
+            assert not any(fnmatch(part, name) for part in parts), (path, pattern)
 
 
 def test_the_licence_is_apache_2(project: dict[str, Any]) -> None:
