@@ -398,9 +398,9 @@ def test_explain_shows_the_words_that_moved_the_model(capsys: pytest.CaptureFixt
     text = "No data was lost last night"
     judged = ArousalModel.default()(text)
     _, out, _ = run(capsys, "explain", text)
-    shown = f"model: critical {judged.critical:.2f}, important {judged.important:.2f}; words: "
+    shown = f"model: critical {judged.critical:.2f}, important {judged.important:.2f}; by word:\n"
     assert shown in out
-    assert re.search(r" no -\d\.\d", out)
+    assert re.search(r"^no -\d\.\d", out, re.MULTILINE)
     assert re.search(r" lost \+\d\.\d", out)
 
 

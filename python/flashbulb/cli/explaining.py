@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.columns import Columns
 from rich.console import Console
 from rich.text import Text
 
@@ -104,7 +105,7 @@ def explained_arousal(
     if result.stages:
         out.print(stages)
     if opinion is not None:
-        out.print(_words(opinion))
+        _model(out, opinion)
     _evidence(out, result)
     for name, value in (
         ("reasoning", result.reasoning),
@@ -117,16 +118,16 @@ def explained_arousal(
         out.print(photograph_lines(photograph))
 
 
-def _words(opinion: ModelOpinion) -> Text:
-    line = Text(
-        f"model: critical {opinion.critical:.2f}, important {opinion.important:.2f}; words:"
+def _model(out: Console, opinion: ModelOpinion) -> None:
+    out.print(
+        f"model: critical {opinion.critical:.2f}, important {opinion.important:.2f}; by word:"
     )
-    for word, weight in opinion.words:
-        line.append(" ").append(printable(word))
-        line.append(f" {weight:+.1f}", style="red" if weight > 0 else "green")
-    if not opinion.words:
-        line.append(" none")
-    return line
+    words = [
+        Text.assemble(printable(word), " ", (f"{weight:+.1f}", "red" if weight > 0 else "green"))
+        for word, weight in opinion.words
+    ]
+    out.print(Columns(words or ["none"], padding=(0, 2)))
+    out.print()
 
 
 def _evidence(out: Console, result: ArousalResult) -> None:
