@@ -27,6 +27,8 @@ _EDGE = zlib.crc32(b"\x02edge")
 # Odd constants that tell runs of one, two, three words and a gap apart.
 _PLACES = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], dtype=np.uint32)
 _KINDS = np.array([0x27D4EB2F, 0x165667B1, 0xD3A2646C, 0xFD7046C5], dtype=np.uint32)
+_HALF = np.uint32(16)
+_SPREADING = ((_HALF, np.uint32(0x85EBCA6B)), (np.uint32(13), np.uint32(0xC2B2AE35)))
 _LETTERS = range(3, 6)
 _CLASS_REACH = 3
 """How many known words on a word of the rule file is paired with."""
@@ -113,8 +115,9 @@ def class_pair(names: Sequence[str], first: int, second: int) -> Hashes:
 
 
 def _mixed(hashes: Hashes) -> Hashes:
-    """Spread the bits: the last steps of MurmurHash3."""
-    hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    result: Hashes = hashes ^ (hashes >> np.uint32(16))
-    return result
+    """Spread the bits: the last steps of MurmurHash3. Changes its argument."""
+    for shift, factor in _SPREADING:
+        hashes ^= hashes >> shift
+        hashes *= factor
+    hashes ^= hashes >> _HALF
+    return hashes

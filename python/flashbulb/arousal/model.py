@@ -40,7 +40,7 @@ IMPORTANT_SCORE = 0.6
 """What an important memory scores, where a critical one scores 1 and a mundane one 0."""
 _WHOLE = 3
 """So many sentences are judged together."""
-_CANDIDATES = 8
+_CANDIDATES = 3
 """Sentences of a longer text that are looked at closely."""
 _MOST_EXPLAINED = 600
 """Characters whose words are told apart."""
@@ -116,10 +116,15 @@ class ArousalModel:
         self.rules = RuleSet.default()
         self._matcher = RuleMatcher(self.rules)
         self._names = list(self.rules.classes)
-        self._weights = head.hashed * head.scale
+        # Important is the real part, critical the imaginary: one look-up gets both.
+        self._weights = np.ascontiguousarray(head.hashed * head.scale, np.float32).view(
+            np.complex64
+        )
+        self._weights = self._weights[:, 0].astype(np.complex128)
+        self._bias = complex(*head.bias.tolist())
         self._embedding = head.embedding.astype(np.float64) * EMBEDDING_WEIGHT
-        self._words: dict[str, tuple[int, float, float, int]] = {}
-        self._pairs: dict[tuple[int, int], tuple[float, float, int]] = {}
+        self._words: dict[str, tuple[int, complex, int]] = {}
+        self._pairs: dict[tuple[int, int], tuple[complex, int]] = {}
 
     @classmethod
     def for_embedder(cls, embedder: Embedder) -> ArousalModel | None:
@@ -227,9 +232,9 @@ class ArousalModel:
         order = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))[:_CANDIDATES]
         texts, logits = [], []
         for place in order:
-            for run in (divided[place : place + 1], divided[place : place + 2]):
-                texts.append(" ".join(_text_of(item) for item in run))
-                logits.append(self._bare(_words_of(run), [sentence for _, sentence in run]))
+            pair = divided[place : place + 2]
+            texts += [_text_of(divided[place]), " ".join(map(_text_of, pair))]
+            logits += [alone[place], self._bare(_words_of(pair), [each for _, each in pair])]
         all_of = np.array(logits) + self._embedded(texts, None)
         scored = [_score(each) for each in all_of]
         with_next = (min(i, i + 1, key=scored.__getitem__) for i in range(0, len(scored), 2))
@@ -249,48 +254,40 @@ class ArousalModel:
 
     def _bare(self, words: Sequence[str], sentences: Sequence[Sentence]) -> Logits:
         """The log-odds without the embedding."""
-        total = self.head.bias.astype(np.float64)
+        total = self._bias
         if words:
-            known = [self._word(word) for word in words]
-            order = features.runs([item[0] for item in known])
+            known = self._words
+            hashes, sums, counts = zip(
+                *[known.get(word) or self._word(word) for word in words], strict=True
+            )
+            order = features.runs(hashes)
             total += self._sum(order) * (GROUP_WEIGHTS[0] / math.sqrt(len(order)))
-            count = sum(item[3] for item in known)
-            share = GROUP_WEIGHTS[1] / math.sqrt(count)
-            total[0] += sum(item[1] for item in known) * share
-            total[1] += sum(item[2] for item in known) * share
-        pairs = [self._pair(*pair) for pair in features.pairs(sentences)]
-        count = sum(item[2] for item in pairs)
-        if count:
-            share = GROUP_WEIGHTS[2] / math.sqrt(count)
-            total[0] += sum(item[0] for item in pairs) * share
-            total[1] += sum(item[1] for item in pairs) * share
-        return total
+            total += sum(sums) * (GROUP_WEIGHTS[1] / math.sqrt(sum(counts)))
+        pairs = features.pairs(sentences)
+        if pairs:
+            met = self._pairs
+            sums, counts = zip(*[met.get(pair) or self._pair(pair) for pair in pairs], strict=True)
+            total += sum(sums) * (GROUP_WEIGHTS[2] / math.sqrt(sum(counts)))
+        return np.array((total.real, total.imag))
 
-    def _word(self, word: str) -> tuple[int, float, float, int]:
-        """Its hash, the sums of its letters' weights, and how many these are."""
-        found = self._words.get(word)
-        if found is None:
-            hashes = features.letters(word)
-            important, critical = self._sum(hashes).tolist()
-            found = (features.word_hash(word), important, critical, len(hashes))
-            if len(self._words) < _MOST_CACHED:
-                self._words[word] = found
+    def _word(self, word: str) -> tuple[int, complex, int]:
+        """Its hash, the sum of its letters' weights, and how many these are."""
+        hashes = features.letters(word)
+        found = (features.word_hash(word), self._sum(hashes), len(hashes))
+        if len(self._words) < _MOST_CACHED:
+            self._words[word] = found
         return found
 
-    def _pair(self, first: int, second: int) -> tuple[float, float, int]:
-        found = self._pairs.get((first, second))
-        if found is None:
-            hashes = features.class_pair(self._names, first, second)
-            important, critical = self._sum(hashes).tolist()
-            found = (important, critical, len(hashes))
-            if len(self._pairs) < _MOST_CACHED:
-                self._pairs[first, second] = found
+    def _pair(self, pair: tuple[int, int]) -> tuple[complex, int]:
+        hashes = features.class_pair(self._names, *pair)
+        found = (self._sum(hashes), len(hashes))
+        if len(self._pairs) < _MOST_CACHED:
+            self._pairs[pair] = found
         return found
 
-    def _sum(self, hashes: features.Hashes) -> Logits:
+    def _sum(self, hashes: features.Hashes) -> complex:
         places, signs = buckets(hashes)
-        result: Logits = np.asarray(signs @ self._weights[places], np.float64)
-        return result
+        return complex(np.dot(self._weights[places], signs))
 
 
 def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
