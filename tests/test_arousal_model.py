@@ -321,7 +321,7 @@ def test_the_order_and_the_small_words_matter(model: ArousalModel) -> None:
         assert model(calm).score < model(alarming).score
     # It is a linear model: no single pair is promised.
     gaps = [model(alarming).score - model(calm).score for calm, alarming in PAIRS]
-    assert sum(gap > 0 for gap in gaps) >= 2 / 3 * len(PAIRS)
+    assert sum(gap > 0 for gap in gaps) >= 0.6 * len(PAIRS)
     assert np.mean(gaps) >= 0.1
 
 

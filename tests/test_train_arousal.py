@@ -420,8 +420,8 @@ def test_explain_colours_the_words_by_sign(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     _, out, _ = run(capsys, "explain", "No data was lost last night")
-    assert re.search(r"no\x1b\[32m -\d\.\d", out)
-    assert re.search(r"lost\x1b\[31m \+\d\.\d", out)
+    assert re.search(r"no \x1b\[32m-\d\.\d", out)
+    assert re.search(r"lost \x1b\[31m\+\d\.\d", out)
 
 
 def test_explain_shows_nothing_of_a_model_that_saw_nothing(
