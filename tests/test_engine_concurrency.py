@@ -224,6 +224,8 @@ if child == 0:
         complete=lambda: engine.complete(0, 1e9),
         pin=lambda: engine.pin(0, now=1e9),
         unpin=lambda: engine.unpin(0, now=1e9),
+        strengthen=lambda: engine.strengthen(0, 0.1, 1e9),
+        replace_vectors=lambda: engine.replace_vectors(0, rows[:1]),
         decay=lambda: engine.decay(1e9),
         set_policy=lambda: engine.set_policy(engine.policy, now=1e9),
         remove=lambda: engine.remove(0),

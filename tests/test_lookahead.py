@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,8 @@ def test_a_batch_searches_the_memories_once(
         return search(self, queries, *args, **named)
 
     monkeypatch.setattr(Engine, "search", spy)
-    with Memory(tmp_path / "store", surprise="neighbours") as memory:
+    policy = Policy(near_duplicate_cosine=math.inf)  # which would be a search of its own
+    with Memory(tmp_path / "store", surprise="neighbours", policy=policy) as memory:
         memory.remember_many([f"event number {i}" for i in range(100)], now=NOW)
         searched.clear()
         memory.remember_many([f"another one, {i}" for i in range(20)], now=NOW)
