@@ -162,8 +162,7 @@ TEST_P(Search, IsTheSortedFullScanUnderFiltersAddendsWeightsAndRamp) {
         request.filter = random_filter(random, count);
         if (round % 4 == 1) {
             request.vividness_ramp_start = uniform(random, -0.3, 0.2);
-            request.vividness_ramp_end =
-                *request.vividness_ramp_start + uniform(random, 0.01, 0.4);
+            request.vividness_ramp_end = *request.vividness_ramp_start + uniform(random, 0.01, 0.4);
         }
         if (round % 2 == 0) {
             for (std::size_t query = 0; query < query_count; ++query) {

@@ -45,18 +45,18 @@ enum class SearchPath : std::uint8_t {
 
 /// What to search for, at what moment, and what counts how much.
 struct SearchRequest {
-    const float* queries = nullptr;      ///< query_count unit vectors of the view's dim
-    std::size_t query_count = 0;         ///< queries, row-major in `queries`
-    std::size_t k = 0;                   ///< hits wanted for each query
-    double now = 0.0;                    ///< epoch seconds
-    double similarity_weight = 1.0;      ///< similarity = weight * cosine + addend
-    double vividness_weight = 0.3;       ///< of effective vividness times salience
-    double recency_weight = 0.1;         ///< of exp(-age / recency_days)
+    const float* queries = nullptr;              ///< query_count unit vectors of the view's dim
+    std::size_t query_count = 0;                 ///< queries, row-major in `queries`
+    std::size_t k = 0;                           ///< hits wanted for each query
+    double now = 0.0;                            ///< epoch seconds
+    double similarity_weight = 1.0;              ///< similarity = weight * cosine + addend
+    double vividness_weight = 0.3;               ///< of effective vividness times salience
+    double recency_weight = 0.1;                 ///< of exp(-age / recency_days)
     std::optional<double> vividness_ramp_start;  ///< in place of the policy's
     std::optional<double> vividness_ramp_end;    ///< in place of the policy's
-    Filter filter;                       ///< the same for all queries
-    std::vector<SparseAddends> addends;  ///< none, or one a query
-    const Sketch* sketch = nullptr;      ///< scanned instead of the rows, if given; same result
+    Filter filter;                               ///< the same for all queries
+    std::vector<SparseAddends> addends;          ///< none, or one a query
+    const Sketch* sketch = nullptr;  ///< scanned instead of the rows, if given; same result
     SearchPath path = SearchPath::automatic;  ///< which planes of the sketch are read first
 };
 
