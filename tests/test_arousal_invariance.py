@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from flashbulb.arousal import ArousalDetector
 
-RULES = ArousalDetector()
+DETECTORS = {"rules": ArousalDetector(model=None), "rules and model": ArousalDetector()}
+each_detector = pytest.mark.parametrize("score", DETECTORS, indirect=True)
 
 SURFACE_TOLERANCE = 0.1
 """Form and surroundings may change a score by so much, by specification."""
@@ -60,30 +62,40 @@ STEERING = (
 )
 
 
-def score(text: str) -> float:
-    return RULES.detect(text).score
+Score = Callable[[str], float]
 
 
+@pytest.fixture(scope="module")
+def score(request: pytest.FixtureRequest) -> Score:
+    """How a detector judges a text."""
+    detector: ArousalDetector = DETECTORS[request.param]
+    return lambda text: detector.detect(text).score
+
+
+@each_detector
 @given(any_text)
-def test_case(text: str) -> None:
+def test_case(score: Score, text: str) -> None:
     assert score(text.upper()) == pytest.approx(score(text), abs=SURFACE_TOLERANCE)
     assert score(text.swapcase()) == pytest.approx(score(text), abs=SURFACE_TOLERANCE)
 
 
+@each_detector
 @given(any_text, st.integers(2, 5))
-def test_spacing(text: str, width: int) -> None:
+def test_spacing(score: Score, text: str, width: int) -> None:
     assert score(text.replace(" ", " " * width)) == pytest.approx(score(text), abs=1e-12)
     assert score(f"  {text}\t\n") == pytest.approx(score(text), abs=SURFACE_TOLERANCE)
     assert score(text.replace(" ", "\u00a0")) == pytest.approx(score(text), abs=1e-12)
 
 
+@each_detector
 @given(any_text, st.integers(1, 5))
-def test_exclamation(text: str, count: int) -> None:
+def test_exclamation(score: Score, text: str, count: int) -> None:
     assert score(text + "!" * count) == pytest.approx(score(text), abs=SURFACE_TOLERANCE)
 
 
+@each_detector
 @given(any_text, st.data())
-def test_joiners(text: str, data: st.DataObject) -> None:
+def test_joiners(score: Score, text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))
     mark = data.draw(st.sampled_from("\u200d\u200c\u200b\u2060\ufeff\u00ad"))
     assert score(text[:at] + mark + text[at:]) == pytest.approx(score(text), abs=1e-12)
@@ -94,36 +106,49 @@ FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 FULL_WIDTH_DIGITS = {code: code + 0xFEE0 for code in range(0x30, 0x3A)}
 
 
+@each_detector
 @given(any_text)
-def test_width(text: str) -> None:
+def test_width(score: Score, text: str) -> None:
     assert score(text.translate(FULL_WIDTH_DIGITS)) == pytest.approx(score(text), abs=1e-12)
     wide = text.translate(FULL_WIDTH)
     assert score(wide) == pytest.approx(score(text), abs=SURFACE_TOLERANCE)
 
 
+@each_detector
 @settings(max_examples=60)
 @given(any_text, st.lists(st.sampled_from(MUNDANE_SENTENCES), max_size=300), st.data())
-def test_mundane_surroundings(text: str, padding: list[str], data: st.DataObject) -> None:
+def test_mundane_surroundings(
+    score: Score, text: str, padding: list[str], data: st.DataObject
+) -> None:
     at = data.draw(st.integers(0, len(padding)))
     before, after = " ".join(padding[:at]), " ".join(padding[at:])
     # A text that ends without a stop would run into what follows.
     closed = text if text.endswith((".", "!", "?", "。")) else text + "."
     padded = f"{before} {closed} {after}"
-    assert score(padded) == pytest.approx(score(text), abs=SURFACE_TOLERANCE)
+    # Nothing beside it makes a text less arousing, nor more than the most arousing sentence.
+    most = max([score(text), *map(score, set(padding))])
+    assert score(text) - SURFACE_TOLERANCE <= score(padded) <= most + SURFACE_TOLERANCE
 
 
+@pytest.mark.parametrize("name", DETECTORS)
+def test_no_mundane_sentence_is_a_flashbulb(name: str) -> None:
+    assert max(result.score for result in DETECTORS[name].detect_many(MUNDANE_SENTENCES)) < 0.8
+
+
+@each_detector
 @given(any_text, st.sampled_from(STEERING), st.booleans())
-def test_steering(text: str, steering: str, in_front: bool) -> None:
+def test_steering(score: Score, text: str, steering: str, in_front: bool) -> None:
     closed = text if text.endswith((".", "!", "?", "。")) else text + "."
     steered = f"{steering} {text}" if in_front else f"{closed} {steering}"
     assert score(steered) == pytest.approx(score(text), abs=STEERING_TOLERANCE)
 
 
-@given(st.text(max_size=300))
-def test_any_text_has_a_sound_result(text: str) -> None:
-    result = RULES.detect(text)
+@pytest.mark.parametrize("name", DETECTORS)
+@given(text=st.text(max_size=300))
+def test_any_text_has_a_sound_result(name: str, text: str) -> None:
+    result = DETECTORS[name].detect(text)
     assert 0.0 <= result.score <= 1.0
     assert 0.0 <= result.confidence <= 1.0
     for item in result.evidence:
         assert text[item.start : item.end] == item.matched
-    assert RULES.detect(text) == result
+    assert DETECTORS[name].detect(text) == result

@@ -344,9 +344,22 @@ def test_case_and_spacing_change_nothing(model: ArousalModel) -> None:
         assert model(text).score == pytest.approx(score, abs=1e-6)
 
 
-def test_exclamation_marks_are_the_embedders_business(model: ArousalModel) -> None:
-    text, vector = "The ward has no power", model.embedder.embed_documents(["power"])[0]
-    assert model(text, vector=vector) == model(text + "!!!", vector=vector)
+def test_exclamation_marks_change_nothing(model: ArousalModel) -> None:
+    text = "The ward has no power"
+    vector = model.embedder.embed_documents([text + "!!!"])[0]
+    assert model(text + "!!!") == model(text)
+    assert model(text + "!!!", vector=vector) == model(text)
+
+
+def test_a_label_in_front_changes_nothing(model: ArousalModel) -> None:
+    assert model("URGENT: the ward has no power") == model("the ward has no power")
+
+
+def test_a_neighbour_counts_where_it_says_that_nothing_happened(model: ArousalModel) -> None:
+    alarming = "Intruders have taken the control room."
+    beside = model(f"{alarming} Lunch was soup and bread.").score
+    assert beside == pytest.approx(model(alarming).score, abs=0.05)
+    assert model(f"{alarming} That was the drill.").score < beside
 
 
 def test_words_are_told_with_what_they_add(model: ArousalModel) -> None:

@@ -1,12 +1,12 @@
-"""How well arousal is judged, on texts that took no part in making rules or model.
+"""How well arousal is judged, on texts that are no part of the model's corpus.
 
     python benchmarks/quality --only arousal
     python benchmarks/quality/arousal.py              the handed texts, kind by kind
 
 Critical against the rest is judged by the default detector as it is, without any training on the
 texts; so are log lines, each shown as an agent would read it: level and message. Requests for help,
-priorities of issues and the arousal of sentences are no labels of the detector: there a head over
-the same features is fitted to some of the texts and asked about others.
+priorities of issues and the arousal of sentences are no labels of the detector: there a head of its
+own over the same features is fitted to some of the texts and asked about others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from datasets import data_folder, log_lines, messages, sentences, tracker
+from datasets import data_folder, locomo, log_lines, messages, sentences, tracker
 from judging import default_detector, stages
 from numpy.typing import NDArray
 from probe import features, log_odds, ridge
@@ -46,6 +46,7 @@ class Judged:
 
 def rows() -> Iterator[Row]:
     yield from critical_against_rest()
+    yield everyday_talk()
     yield requests_for_help()
     yield priorities()
     yield arousal_of_sentences()
@@ -139,6 +140,24 @@ def _in_order(data: str, sets: dict[str, list[Judged]]) -> Row:
     )
     ordered = all(a > b > c for a, b, c in found.values())
     return Row("mean arousal of critical, important, mundane", data, "falling", shown, ordered)
+
+
+def everyday_talk() -> Row:
+    """Hardly a turn of it is critical: what becomes a flashbulb is noise, most of it."""
+    texts = [text for stream in locomo() for text in stream.texts]
+    progress(f"flashbulbs among {len(texts):,} turns of talk")
+    shares = {
+        name: mean(result.score >= FLASHBULB for result in detector.detect_many(texts))
+        for name, detector in (
+            ("together", default_detector()),
+            ("rules", ArousalDetector(model=None)),
+        )
+    }
+    return reported(
+        "share of turns of everyday talk that become flashbulbs",
+        "locomo",
+        f"{shares['together']:.3f} (rules alone {shares['rules']:.3f})",
+    )
 
 
 # -- labels of others ----------------------------------------------------------------------------

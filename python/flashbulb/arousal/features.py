@@ -8,19 +8,37 @@ letters. A feature is a 32 bit number; its low bits say which weight, its highes
 from __future__ import annotations
 
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .rules import RuleSet
 from .sentence import Sentence
 from .text import CJK
 
-__all__ = ["Hashes", "class_pair", "letters", "pairs", "runs", "spans", "word_hash", "words"]
+__all__ = [
+    "Hashes",
+    "Statement",
+    "class_pair",
+    "divided",
+    "letters",
+    "pairs",
+    "plain",
+    "runs",
+    "said",
+    "spans",
+    "word_hash",
+    "words",
+]
 
 Hashes = NDArray[np.uint32]
+Part = tuple[int, str, list[Sentence]]
+"""What is read of a folded text: where it begins, the piece, its sentences."""
 
 _WORD = re.compile(rf"[a-z0-9_\u00df-\u1fff']+|[{CJK}]|[?:;,\"(=/]")
 _EDGE = zlib.crc32(b"\x02edge")
@@ -32,6 +50,63 @@ _SPREADING = ((_HALF, np.uint32(0x85EBCA6B)), (np.uint32(13), np.uint32(0xC2B2AE
 _LETTERS = range(3, 6)
 _CLASS_REACH = 3
 """How many known words on a word of the rule file is paired with."""
+
+
+_END = re.compile(r"[.!?。…\"')\]]*")
+"""What ends a sentence after its last word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence, and its part of the folded text."""
+
+    text: str
+    sentence: Sentence
+    first: int
+    """The token that it begins with: labels in front are left out of it."""
+
+
+def _statements(piece: str, sentences: Iterable[Sentence], label: int) -> list[Statement]:
+    """Divide a piece of folded text at the ends of its sentences.
+
+    Words in front of a sentence that have the class `label` ("URGENT: ...") are left out: they do
+    not say what happened.
+    """
+    worded = [sentence for sentence in sentences if sentence.ends]
+    found = []
+    start = 0
+    for place, sentence in enumerate(worded):
+        end = len(piece)
+        if place + 1 < len(worded):
+            match = _END.match(piece, sentence.ends[-1])
+            end = min(match.end() if match else end, worded[place + 1].starts[0])
+        opening = 0
+        while opening + 1 < len(sentence.classes) and sentence.classes[opening] & label:
+            opening += 1
+        begin = sentence.starts[opening] if opening else start
+        found.append(Statement(piece[begin:end], sentence, opening))
+        start = end
+    return found
+
+
+def divided(parts: Iterable[Part], rules: RuleSet) -> list[Statement]:
+    """The sentences of a text, as the rules divide it."""
+    label = rules.class_set("urgent")
+    return [each for _, piece, own in parts for each in _statements(piece, own, label)]
+
+
+def said(text: str, sentences: Sequence[Statement]) -> str:
+    """What of a text is embedded: all of it, without labels in front."""
+    if any(each.first for each in sentences):
+        text = " ".join(each.text for each in sentences)
+    return plain(text)
+
+
+def plain(text: str) -> str:
+    """The form in which a text is embedded: of usual width, without exclamation marks."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return text.replace("!", "")
 
 
 def words(folded: str) -> list[str]:
@@ -86,14 +161,14 @@ def letters(word: str) -> Hashes:
     return np.array(found, dtype=np.uint32)
 
 
-def pairs(sentences: Iterable[Sentence]) -> list[tuple[int, int]]:
+def pairs(statements: Iterable[Statement]) -> list[tuple[int, int]]:
     """Pairs of what the rule file knows: each word of a class with the next few, and alone.
 
     An item is two sets of classes as bits; the second is 0 for a word alone.
     """
     found = []
-    for sentence in sentences:
-        known = [classes for classes in sentence.classes if classes]
+    for each in statements:
+        known = [classes for classes in each.sentence.classes[each.first :] if classes]
         for place, classes in enumerate(known):
             found.append((classes, 0))
             following = islice(known, place + 1, place + 1 + _CLASS_REACH)

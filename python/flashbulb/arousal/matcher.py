@@ -151,7 +151,8 @@ class RuleMatcher:
             evidence.append(
                 Evidence(first, last, text[first:last], finding.rule.name, weight, finding.scopes)
             )
-        return _summarise(evidence, known, unknown)
+        sure = found[0][3].rule.confidence if found else None
+        return _summarise(evidence, known, unknown, sure)
 
     def _weight(self, finding: _Finding) -> float:
         weight = finding.rule.weight
@@ -389,7 +390,8 @@ class RuleMatcher:
                     finding.scopes += ("drill",)
 
 
-def _summarise(evidence: list[Evidence], known: int, unknown: int) -> RuleScore:
+def _summarise(evidence: list[Evidence], known: int, unknown: int, sure: float | None) -> RuleScore:
+    """Score and confidence; `sure` is the confidence that the strongest rule names."""
     share = known / (known + unknown) if known + unknown else 0.0
     if not evidence or evidence[0].weight <= BASE_SCORE:
         # Nothing spoke: as sure as the words are familiar.
@@ -401,7 +403,9 @@ def _summarise(evidence: list[Evidence], known: int, unknown: int) -> RuleScore:
         # Support never lifts a text over a threshold.
         score = min(score, 0.79) if best.weight >= 0.5 else min(score, 0.49)
     scoped = any(e.scopes for e in evidence)
-    if scoped and not best.scopes:
+    if sure is not None and not best.scopes:
+        confidence = sure
+    elif scoped and not best.scopes:
         confidence = 0.65
     elif best.scopes:
         # Whether what surrounds a text is true of it, the rules cannot see.

@@ -22,7 +22,6 @@ from flashbulb.errors import DimensionMismatch
 from . import features
 from .matcher import Reading, RuleMatcher
 from .rules import RuleSet
-from .sentence import Sentence
 from .text import fold
 
 __all__ = ["ArousalModel", "Head", "ModelJudgement"]
@@ -38,10 +37,10 @@ EMBEDDING_WEIGHT = 2.0
 
 IMPORTANT_SCORE = 0.6
 """What an important memory scores, where a critical one scores 1 and a mundane one 0."""
-_WHOLE = 3
-"""So many sentences are judged together."""
 _CANDIDATES = 3
 """Sentences of a longer text that are looked at closely."""
+_FRAMING = ("resolved", "drill", "prenegator", "postnegator", "merely")
+"""Classes of the rules that tell that the sentence before or after is over, or no event."""
 _MOST_EXPLAINED = 600
 """Characters whose words are told apart."""
 _MOST_CACHED = 65_536
@@ -98,10 +97,10 @@ class ArousalModel:
 
     Notes
     -----
-    A text of up to three sentences is judged whole. Of a longer one each sentence is judged, and
-    together with the next if that lowers its score ("... That was the drill."); the most critical
-    counts. Case and spacing change nothing; exclamation marks only what the embedder makes of them.
-    Safe to use from several threads.
+    Each sentence is judged alone; and together with a neighbour that tells that it is over, or no
+    event ("... That was the drill."), if that lowers its score. The most critical counts, so that
+    what surrounds it does not. Case, spacing, width, exclamation marks and labels in front
+    ("URGENT: ...") change nothing. Safe to use from several threads.
     """
 
     def __init__(self, head: Head, embedder: Embedder) -> None:
@@ -116,6 +115,7 @@ class ArousalModel:
         self.rules = RuleSet.default()
         self._matcher = RuleMatcher(self.rules)
         self._names = list(self.rules.classes)
+        self._framing = self.rules.class_set("|".join(_FRAMING))
         # Important is the real part, critical the imaginary: one look-up gets both.
         self._weights = np.ascontiguousarray(head.hashed * head.scale, np.float32).view(
             np.complex64
@@ -215,30 +215,29 @@ class ArousalModel:
 
     def _decisive(self, reading: Reading, vector: ArrayLike | None) -> tuple[Logits, str]:
         """The log-odds, and what of the text they are of, folded."""
-        divided = [
-            (piece, sentence)
-            for _, piece, parts in reading.parts
-            for sentence in parts
-            if sentence.ends  # else there are only signs
-        ]
-        if len(divided) <= _WHOLE:
-            whole = self._bare(
-                [word for _, piece, _ in reading.parts for word in features.words(piece)],
-                [sentence for _, sentence in divided],
-            )
-            whole += self._embedded([reading.text], vector)[0]
-            return whole, " ".join(piece for _, piece, _ in reading.parts)
-        alone = [self._bare(_words_of([item]), [item[1]]) for item in divided]
+        divided = features.divided(reading.parts, self.rules)
+        if len(divided) < 2:
+            text = features.said(reading.text, divided)
+            given = vector if text == reading.text else None
+            whole: Logits = self._bare(divided) + self._embedded([text], given)[0]
+            return whole, " ".join(each.text for each in divided)
+        alone = [self._bare([each]) for each in divided]
         order = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))[:_CANDIDATES]
-        texts, logits = [], []
+        texts: list[str] = []
+        bare: list[Logits] = []
         for place in order:
-            pair = divided[place : place + 2]
-            texts += [_text_of(divided[place]), " ".join(map(_text_of, pair))]
-            logits += [alone[place], self._bare(_words_of(pair), [each for _, each in pair])]
-        all_of = np.array(logits) + self._embedded(texts, None)
+            first, last = place, place + 1
+            if place and divided[place - 1].sentence.present & self._framing:
+                first -= 1
+            if last < len(divided) and divided[last].sentence.present & self._framing:
+                last += 1
+            run = divided[first:last]
+            texts += [divided[place].text, " ".join(each.text for each in run)]
+            bare += [alone[place], alone[place] if len(run) == 1 else self._bare(run)]
+        all_of = np.array(bare) + self._embedded([features.plain(text) for text in texts], None)
         scored = [_score(each) for each in all_of]
-        with_next = (min(i, i + 1, key=scored.__getitem__) for i in range(0, len(scored), 2))
-        best = max(with_next, key=scored.__getitem__)
+        framed = (min(i, i + 1, key=scored.__getitem__) for i in range(0, len(scored), 2))
+        best = max(framed, key=scored.__getitem__)
         return all_of[best], texts[best]
 
     def _embedded(self, texts: Sequence[str], vector: ArrayLike | None) -> Logits:
@@ -252,8 +251,9 @@ class ArousalModel:
                 )
         return unit(rows) @ self._embedding
 
-    def _bare(self, words: Sequence[str], sentences: Sequence[Sentence]) -> Logits:
-        """The log-odds without the embedding."""
+    def _bare(self, run: Sequence[features.Statement]) -> Logits:
+        """The log-odds of sentences in a row, without the embedding."""
+        words = [word for each in run for word in features.words(each.text)]
         total = self._bias
         if words:
             known = self._words
@@ -263,7 +263,7 @@ class ArousalModel:
             order = features.runs(hashes)
             total += self._sum(order) * (GROUP_WEIGHTS[0] / math.sqrt(len(order)))
             total += sum(sums) * (GROUP_WEIGHTS[1] / math.sqrt(sum(counts)))
-        pairs = features.pairs(sentences)
+        pairs = features.pairs(run)
         if pairs:
             met = self._pairs
             sums, counts = zip(*[met.get(pair) or self._pair(pair) for pair in pairs], strict=True)
@@ -380,14 +380,3 @@ def _probabilities(logits: Logits) -> tuple[float, float]:
 def _score(logits: Logits) -> float:
     important, critical = _probabilities(logits)
     return critical + IMPORTANT_SCORE * important
-
-
-def _text_of(item: tuple[str, Sentence]) -> str:
-    piece, sentence = item
-    end = sentence.ends[-1]
-    # The sign after the last word tells a question.
-    return piece[sentence.starts[0] : end + 1 if piece[end : end + 1] == "?" else end]
-
-
-def _words_of(run: Sequence[tuple[str, Sentence]]) -> list[str]:
-    return [word for item in run for word in features.words(_text_of(item))]

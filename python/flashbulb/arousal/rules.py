@@ -40,6 +40,7 @@ _RULE_FIELDS = {
     "unless",
     "group",
     "immune",
+    "confidence",
 }
 
 
@@ -63,6 +64,8 @@ class Rule:
     """technical, person or fact: some scopes only know some groups."""
     immune: frozenset[str] = frozenset()
     """Scopes that do not touch this rule."""
+    confidence: float | None = None
+    """How sure the rules are where this one decides, untouched; None: by its weight."""
 
     @property
     def needed(self) -> int:
@@ -189,7 +192,7 @@ class RuleSet:
         immune = frozenset(entry.get("immune", ()))
         if immune - set(self.caps):
             raise ValueError(f"rule {name!r}: unknown scopes {sorted(immune - set(self.caps))}")
-        unless = entry.get("unless", [])
+        unless, confidence = entry.get("unless", []), entry.get("confidence")
         return Rule(
             name=name,
             weight=_unit(entry.get("weight"), f"weight of rule {name!r}"),
@@ -200,6 +203,7 @@ class RuleSet:
             unless=self.class_set("|".join(unless)) if unless else 0,
             group=entry.get("group", "fact"),
             immune=immune,
+            confidence=None if confidence is None else _unit(confidence, f"confidence of {name!r}"),
         )
 
     def _lexicons(

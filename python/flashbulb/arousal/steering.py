@@ -8,6 +8,7 @@ rest of its sentence. A false alarm costs words that an LLM does not see.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from .rules import RuleSet
@@ -70,6 +71,7 @@ _COMMANDING = (
 _SIGNS = re.compile(r"[<{\[]|[=#~`-]{3}")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?]+(?=[\s\"')\]]|$)|[。！？]|(?=\n)|$)")
 _WORD = re.compile(r"[^\W_]+")
+_SPACES = re.compile(r"[^\S\n]{2,}|[^\S\n ]")
 _LEFT = " \t\r\n,;:|-–—])}!>"
 _RIGHT = " \t\r\n,;:|-–—[({<"
 _MOST_PASSES = 8
@@ -107,18 +109,19 @@ class Steering:
 
         Nothing is left of a text in which more and more of it comes to light.
         """
+        tidy = left = _tidy(text)
         for _ in range(_MOST_PASSES):
-            folded = Folded(text)
-            spans = sorted(folded.origin(*span) for span in self._spans(folded, text))
+            folded = Folded(left)
+            spans = sorted(folded.origin(*span) for span in self._spans(folded, left))
             if not spans:
-                return text
+                return text if left is tidy else left
             kept, last = [], 0
             for start, end in spans:
-                kept.append(text[last:start])
+                kept.append(left[last:start])
                 last = max(last, end)
-            kept.append(text[last:])
+            kept.append(left[last:])
             pieces = (piece.lstrip(_LEFT).rstrip(_RIGHT) for piece in kept)
-            text = " ".join(piece for piece in pieces if _WORD.search(piece))
+            left = " ".join(piece for piece in pieces if _WORD.search(piece))
         return ""
 
     def _spans(self, folded: Folded, text: str) -> Iterator[tuple[int, int]]:
@@ -147,6 +150,13 @@ class Steering:
             following.group() in self._labels or not _is_upper(folded, text, following)
         )
         return first.span() if shouted else None
+
+
+def _tidy(text: str) -> str:
+    """The text with single spaces, and without what cannot be seen."""
+    if not text.isascii():
+        text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    return _SPACES.sub(" ", text)
 
 
 def _is_upper(folded: Folded, text: str, word: re.Match[str]) -> bool:

@@ -86,7 +86,7 @@ TOKEN = re.compile(
     r"|(?P<word>(?:(?:de|non|anti|un|ex|re|pre|mid)-)?"
     r"[a-z_\u00df-\u1fff][a-z0-9_\u00df-\u1fff]*(?:'[a-z]+)*)"
     # The stop of a German ordinal ("14. März") ends no sentence either.
-    r"|(?P<number>\d{1,2}\.(?=\s(?:jan|feb|marz|apr|mai|jun|jul|aug|sep|okt|nov|dez))"
+    r"|(?P<number>\d{1,2}\.(?=\s+(?:jan|feb|marz|apr|mai|jun|jul|aug|sep|okt|nov|dez))"
     r"|\d+(?:[.,:]\d+)*[a-z]*)"
     # A stop between letters ("java.lang") ends no sentence.
     r"|(?P<stop>\.(?=[\s\"')\]]|$)|[!?。…])"

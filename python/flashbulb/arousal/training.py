@@ -187,20 +187,18 @@ def design(texts: Sequence[str], embedder: Embedder) -> Any:
 
     rules = RuleSet.default()
     names, matcher = list(rules.classes), RuleMatcher(rules)
+    said = []
     rows: list[NDArray[np.int64]] = []
     columns: list[NDArray[np.int64]] = []
     values: list[NDArray[np.float64]] = []
     for row, text in enumerate(texts):
-        parts = matcher.read(text).parts
-        words = [word for _, piece, _ in parts for word in features.words(piece)]
+        divided = features.divided(matcher.read(text).parts, rules)
+        words = [word for each in divided for word in features.words(each.text)]
+        said.append(features.said(text, divided))
         groups = (
             [features.runs([features.word_hash(word) for word in words])],
             [features.letters(word) for word in words],
-            [
-                features.class_pair(names, *pair)
-                for _, _, sentences in parts
-                for pair in features.pairs(sentences)
-            ],
+            [features.class_pair(names, *pair) for pair in features.pairs(divided)],
         )
         for weight, group in zip(GROUP_WEIGHTS, groups, strict=True):
             hashes = np.concatenate([*group, np.zeros(0, np.uint32)])
@@ -217,7 +215,7 @@ def design(texts: Sequence[str], embedder: Embedder) -> Any:
         ),
         shape=(len(texts), 1 << BITS),
     )
-    dense = unit(np.asarray(embedder.embed_documents(list(texts)), np.float64)) * EMBEDDING_WEIGHT
+    dense = unit(np.asarray(embedder.embed_documents(said), np.float64)) * EMBEDDING_WEIGHT
     return sparse.hstack([sparse.csr_matrix(dense), hashed]).tocsr()
 
 
