@@ -17,7 +17,7 @@ from flashbulb.policy import Policy
 from .asking import Cache, NoAnswer, at_a_time
 from .llm import Judge, as_judge
 from .matcher import BASE_SCORE, MAX_CHARACTERS, RuleMatcher
-from .model import ArousalModel
+from .model import ArousalModel, ModelJudgement
 from .replies import Reply, parse_reply
 from .result import ArousalResult, Evidence, StageName, StageScore
 from .rules import RuleSet
@@ -264,7 +264,7 @@ class ArousalDetector:
         opinion.stages.append(StageScore("rules", ruled.score, ruled.confidence))
         if self._model is not None or self._llm is not None:
             opinion.shown = self._steering.without(text)
-            opinion.context = self._steering.without(context)
+            opinion.context = self._steering.without(context) if context else ""
         if self._model is not None and (opinion.shown or not text):
             named: dict[str, Any] = {}
             if opinion.shown == text:  # embedding and reading are those of the whole text
@@ -273,7 +273,9 @@ class ArousalDetector:
                 if self._model_takes_reading:
                     named["reading"] = reading
             try:
-                reply = parse_reply(self._model(opinion.shown, opinion.context, **named))
+                answer = self._model(opinion.shown, opinion.context, **named)
+                own = isinstance(answer, ModelJudgement)
+                reply = Reply(answer.score, answer.confidence) if own else parse_reply(answer)
                 opinion.add("model", reply)
                 self._troubles.pop("model", None)
             except Exception as error:

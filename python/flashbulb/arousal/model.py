@@ -223,21 +223,25 @@ class ArousalModel:
             return whole, " ".join(each.text for each in divided)
         alone = [self._bare([each]) for each in divided]
         order = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))[:_CANDIDATES]
-        texts: list[str] = []
-        bare: list[Logits] = []
+        runs: list[Sequence[features.Statement]] = []
         for place in order:
             first, last = place, place + 1
             if place and divided[place - 1].sentence.present & self._framing:
                 first -= 1
             if last < len(divided) and divided[last].sentence.present & self._framing:
                 last += 1
-            run = divided[first:last]
-            texts += [divided[place].text, " ".join(each.text for each in run)]
-            bare += [alone[place], alone[place] if len(run) == 1 else self._bare(run)]
+            runs.append(divided[first:last])
+        texts = [divided[place].text for place in order]
+        bare = [alone[place] for place in order]
+        wider = [i for i, run in enumerate(runs) if len(run) > 1]
+        texts += [" ".join(each.text for each in runs[i]) for i in wider]
+        bare += [self._bare(runs[i]) for i in wider]
         all_of = np.array(bare) + self._embedded([features.plain(text) for text in texts], None)
         scored = [_score(each) for each in all_of]
-        framed = (min(i, i + 1, key=scored.__getitem__) for i in range(0, len(scored), 2))
-        best = max(framed, key=scored.__getitem__)
+        decisive = list(range(len(order)))  # of each candidate: alone or with its neighbours
+        for at, i in enumerate(wider, len(order)):
+            decisive[i] = min(i, at, key=scored.__getitem__)
+        best = max(decisive, key=scored.__getitem__)
         return all_of[best], texts[best]
 
     def _embedded(self, texts: Sequence[str], vector: ArrayLike | None) -> Logits:
@@ -292,8 +296,10 @@ class ArousalModel:
 
 def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows of length 1; one of zeros stays."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0.0, lengths, 1.0)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths[lengths == 0.0] = 1.0
+    result: NDArray[np.float64] = rows / lengths[:, None]
+    return result
 
 
 def buckets(hashes: features.Hashes) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
