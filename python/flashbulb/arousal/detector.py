@@ -242,7 +242,9 @@ class ArousalDetector:
         ]
         results = [self._combine(opinion) for opinion in opinions]
         unsure = [i for i, result in enumerate(results) if self._is_for_llm(result)]
-        if ask:
+        if not unsure:
+            pass
+        elif ask:
             at_a_time(
                 _AT_A_TIME,
                 lambda opinion: self._ask(opinion, cache),
