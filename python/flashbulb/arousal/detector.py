@@ -34,6 +34,8 @@ Stage = Callable[..., Any]
 _AT_A_TIME = 8
 _LASTING = ("reply", "steering")
 """Kinds of failure that asking again would not mend."""
+_ALL_BUT_SURE = 0.97
+"""From this confidence on a model that finds nothing critical has odds of two to one."""
 _SUREST = 0.99
 """A higher confidence weighs no more."""
 
@@ -85,7 +87,7 @@ class ArousalDetector:
     The score of several stages is their mean weighted by confidence: by the odds ``c / (1 - c)``
     that a stage is right, so that a stage that is sure outvotes one that has seen nothing. Rules
     in which nothing spoke have no say beside a model, and a model that finds nothing
-    critical has even odds at most: neither knows all words.
+    critical has even odds, two to one if it is all but sure: neither knows all words.
     ``arousal_weighting="equal"`` of the policy is the published form, the plain mean.
 
     A stage that fails, or answers anything but finite numbers in [0, 1], is left out: reported
@@ -379,7 +381,7 @@ def _weights(stages: Sequence[StageScore]) -> list[float]:
         if stage.name == "rules" and modelled and stage.score <= BASE_SCORE:
             weight = 0.0
         elif stage.name == "model" and stage.score < 0.5:
-            weight = min(weight, 1.0)
+            weight = min(weight, 1.0 if stage.confidence < _ALL_BUT_SURE else 2.0)
         weights.append(weight)
     return weights
 

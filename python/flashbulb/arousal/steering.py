@@ -26,7 +26,7 @@ _WORDS = {
     "judge": "scorer grader rater judge classifier evaluator assessor detector assistant llm gpt "
     "chatgpt ai model",
     "graded": "critical urgent important unimportant harmless mundane",
-    "kept": "decay fade forgotten pinned flashbulb",
+    "kept": "decay fade forgotten forget pinned flashbulb unforgettable permanent permanently",
 }
 _KEYS = "urgency severity criticality"
 _PARTS = {
@@ -36,6 +36,7 @@ _PARTS = {
     "role": r"(?:system|assistant|developer|user)",
     "thing": r"(?:memory|message|text|note|entry|event|sentence|item|record)",
     "orders": r"(?:instruct\w*|instruccion\w*|prompts?|rules?|guidelines?|directions?|orders?|above"
+    r"|rubrics?|criteria"
     r"|anweisung\w*|consignes)",
     "keeping": r"(?:give|set|assign|treat|mark|flag|store|remember|return|print|say|label|make"
     r"|keep|raise|lower)",
@@ -48,6 +49,7 @@ _MARKS = (
     r"<\|[^<>|\n]{0,40}\|>{role}?|\[/?inst\]|<</?sys>>",
     r"[=#~`-]{3,}\s{0,3}(?:(?:end|begin|start|stop)\b[^\n=#~`-]{0,40}[=#~`-]{0,80})?",
     r"<(?P<tag>{key}|system|instructions?)\b[^<>\n]{0,80}>[^<>]{0,400}</(?P=tag)>",
+    r"\[{1,2}{role}\s{0,3}[:|][^\[\]\n]{0,200}\]{1,2}",
     r"</?(?:{key}|{role}|{thing}|data|instructions?|context)\b[^<>\n]{0,80}>",
     r"\{[^{}]{0,400}\b{key}\b[\"']?\s{0,3}:[^{}]{0,400}\}",
     r"[\[(]?[\"']?\b{key}\b[\"']?\s{0,3}(?:[:=]|:=|=>|->)\s{0,3}[\"']?{value}(?!\w)[\"']?[\])]?"
@@ -65,6 +67,7 @@ _ADDRESSING = (
 _COMMANDING = (
     r"(?:\b{role}\W{1,3})?\b{override}\b[^\n]{0,60}\b{orders}\b[^\n:]*",
     r"\bnew (?:system )?(?:instructions?|prompt)\b[^\n:]*",
+    r"^\W*{role}\s{0,3}:\s{0,3}(?:please )?(?:never|always|do not|don't|must)\b[^\n:]*",
     r"{lead}{judging}\b[^\n]{0,80}?(?<![\w.,]){verdict}(?!\w|[.,]\d)[^\n:]*",
     r"{lead}{keeping}\b[^\n]{0,60}\b(?:{key}\b|as (?:\w+ )?{verdict}\b)[^\n:]*",
 )
