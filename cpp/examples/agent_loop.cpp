@@ -92,6 +92,9 @@ public:
         request.now = now;
         request.vividness_weight = similarity_alone ? 0.0 : traces_.policy().vividness_weight;
         request.recency_weight = similarity_alone ? 0.0 : traces_.policy().recency_weight;
+        // The agent asks what went wrong: what is alarming may lead though others are more similar.
+        request.vividness_ramp_start = 0.0;
+        request.vividness_ramp_end = 0.1;
         return flashbulb::search(view(), traces_, request);
     }
 
