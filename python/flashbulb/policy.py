@@ -46,7 +46,7 @@ class Policy:
     arousal_weighting: ArousalWeighting = "confidence"
     """``confidence``: stages weigh by the odds ``c / (1 - c)`` of their confidence.  ``equal``: all
     the same (published)."""
-    llm_unsure_low: float = 0.55
+    llm_unsure_low: float = 0.25
     llm_unsure_high: float = 0.8
     """An LLM is asked when the score of the cheaper stages lies between. Published: 0.2, 0.8."""
     llm_unsure_confidence: float = 0.55

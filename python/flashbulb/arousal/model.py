@@ -37,8 +37,8 @@ EMBEDDING_WEIGHT = 2.0
 
 IMPORTANT_SCORE = 0.6
 """What an important memory scores, where a critical one scores 1 and a mundane one 0."""
-_CANDIDATES = 3
-"""Sentences of a longer text that are looked at closely."""
+_CANDIDATES = 16
+"""Different sentences of a longer text that are looked at closely."""
 _FRAMING = ("resolved", "drill", "prenegator", "postnegator", "merely")
 """Classes of the rules that tell that the sentence before or after is over, or no event."""
 _MOST_EXPLAINED = 600
@@ -222,7 +222,17 @@ class ArousalModel:
             whole: Logits = self._bare(divided) + self._embedded([text], given)[0]
             return whole, " ".join(each.text for each in divided)
         alone = [self._bare([each]) for each in divided]
-        order = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))[:_CANDIDATES]
+        ranked = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))
+        seen: set[tuple[str, bool]] = set()  # what is said again need not be looked at again
+        order: list[int] = []
+        for place in ranked:
+            around = divided[max(0, place - 1) : place + 2]
+            framed = any(each.sentence.present & self._framing for each in around)
+            if (divided[place].text, framed) not in seen:
+                seen.add((divided[place].text, framed))
+                order.append(place)
+            if len(order) == _CANDIDATES:
+                break
         runs: list[Sequence[features.Statement]] = []
         for place in order:
             first, last = place, place + 1
