@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import logging
+import math
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -249,6 +250,14 @@ def test_a_vector_that_is_given_counts_as_the_one_that_is_computed(model: Arousa
 def test_a_vector_of_another_shape_is_refused(model: ArousalModel, shape: tuple[int, ...]) -> None:
     with pytest.raises(DimensionMismatch, match=r"vector must have shape \(256,\), got "):
         model(CRITICAL, vector=np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_vector_that_is_not_finite_is_reported(value: float) -> None:
+    detector = ArousalDetector()
+    result = detector.detect("Production is down.", vector=np.full(256, value, np.float32))
+    assert result.fallback == "model: vector must be finite"
+    assert [stage.name for stage in result.stages] == ["rules"]
 
 
 # -- What it reads -------------------------------------------------------------------------------

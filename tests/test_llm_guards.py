@@ -17,6 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from conftest import Clock
+from flashbulb import Memory
 from flashbulb.arousal import ArousalDetector, LLMJudge, from_callable, from_langchain
 from llm_server import OUTAGES, LLMServer, fails, hangs, says, serving
 
@@ -328,6 +329,18 @@ def test_an_async_function() -> None:
         return 0.9
 
     assert judge(ask).detect(DOWN).stages[1].score == 0.9
+
+
+def test_a_cancelled_client_is_a_failure_like_any_other() -> None:
+    async def ask(text: str, context: str) -> float:
+        raise asyncio.CancelledError
+
+    result = judge(ask).detect(DOWN)
+    assert result.fallback is not None
+    assert "cancelled" in result.fallback
+    with Memory(":memory:", detector=judge(ask)) as memory:
+        memory.remember(DOWN)
+        assert len(memory) == 1
 
 
 def test_failures_in_a_row_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 import time
@@ -76,6 +77,8 @@ def within(limit: TimeLimit, function: Callable[[], T]) -> T:
     def run() -> None:
         try:
             results.append(function())
+        except asyncio.CancelledError as error:  # of a client within, and not of this call
+            errors.append(NoAnswer("error", f"it was cancelled {error}".strip()))
         except BaseException as error:
             errors.append(error)
         finally:

@@ -263,6 +263,8 @@ class ArousalModel:
                 raise DimensionMismatch(
                     f"vector must have shape ({len(self._embedding)},), got {np.shape(vector)}"
                 )
+            if not np.isfinite(rows).all():
+                raise ValueError("vector must be finite")
         return unit(rows) @ self._embedding
 
     def _bare(self, run: Sequence[features.Statement]) -> Logits:
