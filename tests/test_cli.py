@@ -525,3 +525,19 @@ def test_the_store_keeps_its_policy(tmp_path: Path, capsys: pytest.CaptureFixtur
     with Memory(path, policy=Policy.published()):
         pass
     assert answer(capsys, "stats", "--store", path)["policy"]["lexical_weight"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("explain - <&-", 0), ("remember - --store {store} <&-", 2), ("explain x >&-", 0)],
+)
+def test_a_closed_stream_is_an_empty_one(tmp_path: Path, line: str, code: int) -> None:
+    shell = f"{sys.executable} -m flashbulb {line.format(store=tmp_path / 'store')}"
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == code
+
+
+def test_no_columns_are_no_width(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert "Payments are down" in run(capsys, "explain", "Payments are down")[1]

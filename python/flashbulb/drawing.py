@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -28,9 +29,14 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+_NO_COLUMNS = ("COLUMNS", "0")
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console that takes no text for markup. Honours NO_COLOR, COLUMNS and non-terminals."""
-    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    # No terminal has no columns: some programs say so of one that they do not know.
+    environ = {name: value for name, value in os.environ.items() if (name, value) != _NO_COLUMNS}
+    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False, _environ=environ)
 
 
 def printable(value: str) -> str:

@@ -22,6 +22,7 @@ NOT_THERE, USAGE, STORE, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, or those of the process; return the exit code."""
+    _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that lacks a character shows a question mark: it is no reason to fail.
         sys.stdout.reconfigure(errors="replace")
@@ -47,3 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fail(error: Exception, code: int) -> int:
     print(f"flashbulb: {error}", file=sys.stderr)
     return code
+
+
+def _open_standard_streams() -> None:
+    """A stream that was closed reads and writes nothing; else a store might get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
