@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from command import run
 from flashbulb import Memory, Policy, __version__
-from flashbulb.cli import main
 from flashbulb.cli.parser import build_parser
 
 VERBS = [
@@ -73,16 +73,6 @@ def store(tmp_path: Path) -> str:
             now=1_767_600_000.0,  # START
         )
     return path
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of the command in this process."""
-    try:
-        code = main(arguments)
-    except SystemExit as end:  # argparse, for help and bad usage
-        code = end.code if isinstance(end.code, int) else 1
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from command import run
 from flashbulb import ArousalDetector, Memory, Policy
-from flashbulb.cli import main
 from flashbulb.drawing import underlined
 from llm_server import says, serving
 from strategies import examples
@@ -34,15 +34,6 @@ def path(tmp_path: Path) -> str:
             now=0.0,
         )
     return path
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = main(arguments)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 # explain

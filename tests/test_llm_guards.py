@@ -165,12 +165,15 @@ def test_repeats_count_against_the_budget(server: LLMServer) -> None:
 # Cache
 
 
-class Kept(dict[tuple[str, str], str]):
-    def get(self, text: str, question: str) -> str | None:  # type: ignore[override]
-        return super().get((text, question))
+class Kept:
+    def __init__(self) -> None:
+        self.answers: dict[tuple[str, str], str] = {}
+
+    def get(self, text: str, question: str) -> str | None:
+        return self.answers.get((text, question))
 
     def put(self, text: str, question: str, answer: str) -> None:
-        self[text, question] = answer
+        self.answers[text, question] = answer
 
 
 def test_answers_are_cached_by_model_text_and_context(server: LLMServer) -> None:
@@ -186,7 +189,7 @@ def test_answers_are_cached_by_model_text_and_context(server: LLMServer) -> None
     assert len(server.requests) == 3
     ArousalDetector(model=None, llm=judges[1]).detect(DOWN)
     assert len(server.requests) == 4
-    assert {text for text, _ in kept} == {DOWN, DOWN_TOO}
+    assert {text for text, _ in kept.answers} == {DOWN, DOWN_TOO}
     for one in judges:
         one.close()
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command import run
 from flashbulb import ArousalDetector, Memory
 from flashbulb.arousal import ArousalModel
 from flashbulb.arousal.labels import read_labels
 from flashbulb.arousal.training import STEPS, Training, quality, train
-from flashbulb.cli import main
 from flashbulb.errors import DimensionMismatch
 from labelled_texts import GROUPS, TEXTS
 
@@ -60,15 +60,6 @@ def table(tmp_path: Path) -> Path:
     lines = ["text\tlabel\tpair", *("\t".join(row) for row in rows)]
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = main(arguments)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 # -- From Python ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from inspect import isawaitable, signature
@@ -33,7 +34,7 @@ T = TypeVar("T")
 Mode = Literal["auto", "scores", "yes_no"]
 
 
-class Judge:
+class Judge(ABC):
     """Asks an LLM how critical a text is: with a deadline, a circuit, a budget and a cache.
 
     A subclass says in `_ask` how. Safe to use from several threads.
@@ -107,8 +108,9 @@ class Judge:
                 kept.put(whole, question, reply.to_json())
         return reply
 
+    @abstractmethod
     def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:
-        raise NotImplementedError
+        """The LLM's judgement, or an error that says why there is none."""
 
     def _guarded(self, question: Callable[[TimeLimit], T]) -> T:
         """The answer, by the deadline; what fails again and again is not asked for a while."""
