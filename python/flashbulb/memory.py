@@ -3,52 +3,40 @@
 from __future__ import annotations
 
 import builtins
-import copy
-import os
-import time
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from flashbulb import _reading, transfer
+from flashbulb import _reading
 from flashbulb._check import (
-    check_bool,
     check_count,
     check_id,
-    check_limit,
     check_status,
     check_tags,
     check_text,
 )
 from flashbulb._draft import Draft
 from flashbulb._duplicates import Answers, OnDuplicate, ask, check_on_duplicate, plan, remembered
-from flashbulb._judging import Detector, KeptAnswers, judge, settle
+from flashbulb._judging import KeptAnswers, judge, settle
+from flashbulb._managed import ManagedStore
 from flashbulb._recalling import Question, answer
 from flashbulb._rewriting import history, present, rewrite
-from flashbulb._store import Space, Store
-from flashbulb._time import Time, to_seconds
-from flashbulb._why_not import WhyNot, not_found, why_not
+from flashbulb._store import Space
+from flashbulb._time import Time
+from flashbulb._why_not import WhyNot, why_not
 from flashbulb._writing import store_drafts, take
-from flashbulb.arousal import ArousalDetector, ArousalModel
-from flashbulb.embedding import resolve_embedder
-from flashbulb.errors import MemoryNotFound, StoreClosed
-from flashbulb.photograph import Photographer
-from flashbulb.policy import Policy
-from flashbulb.reconsolidation import Reconsolidation
-from flashbulb.records import Hit, Record, Stats, Version
-from flashbulb.storage.sqlite import Database, Durability
-from flashbulb.surprise import SurpriseMode
+from flashbulb.arousal import ArousalDetector
+from flashbulb.errors import MemoryNotFound
+from flashbulb.records import Hit, Record, Version
+from flashbulb.storage.sqlite import Database
 
 __all__ = ["Memory"]
 
 _RESCORED_TOGETHER = 256
 
 
-class Memory:
+class Memory(ManagedStore):
     """A store of memories that fade, but not below what their importance keeps.
 
     Times are aware datetimes or seconds since 1970-01-01 UTC; `now` of a call is by default what
@@ -109,71 +97,6 @@ class Memory:
     StoreUnavailable
         If the file system does not let it be used; so too from every call that reads or writes.
     """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        embedder: Any = None,
-        policy: Policy | None = None,
-        detector: Detector | None = None,
-        surprise: SurpriseMode | None = "combined",
-        namespace: str = "default",
-        photographer: Photographer | None = None,
-        neutral: bool = False,
-        durability: Durability = "full",
-        timeout: float = 5.0,
-        approximate: bool = False,
-        on_duplicate: OnDuplicate = "occurrence",
-        reconsolidation: Reconsolidation | None = None,
-        clock: Callable[[], Time] = time.time,
-    ) -> None:
-        name = check_text(os.fspath(path), "path")
-        if policy is not None and not isinstance(policy, Policy):
-            raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
-        if surprise not in (None, *get_args(SurpriseMode)):
-            expected = ", ".join(map(repr, get_args(SurpriseMode)))
-            raise ValueError(f"surprise must be None or one of {expected}, got {surprise!r}")
-        if durability not in ("full", "normal"):
-            raise ValueError(f"durability must be 'full' or 'normal', got {durability!r}")
-        if detector is not None and not callable(getattr(detector, "detect", None)):
-            raise TypeError(f"detector must have a detect method, got {type(detector).__name__}")
-        if reconsolidation is not None and not isinstance(reconsolidation, Reconsolidation):
-            kind = type(reconsolidation).__name__
-            raise TypeError(f"reconsolidation must be a Reconsolidation, got {kind}")
-        self._on_duplicate = check_on_duplicate(on_duplicate)
-        self._reconsolidation = reconsolidation or Reconsolidation()
-        wait = check_limit(timeout, "timeout")
-        if wait is None or wait < 0:
-            raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")
-        self._name = check_text(namespace, "namespace")
-        self._clock = clock
-        self._neutral = check_bool(neutral, "neutral")
-        if photographer is not None and not isinstance(photographer, Photographer):
-            raise TypeError(
-                f"photographer must be a Photographer, got {type(photographer).__name__}"
-            )
-        self._photographer = Photographer() if photographer is None else photographer
-        self._embedder = resolve_embedder(embedder)
-        self._detector: Detector | None = None
-        if not neutral:
-            if detector is None:
-                detector = ArousalDetector(model=ArousalModel.for_embedder(self._embedder))
-            self._detector = detector
-        self._root: Memory | None = None  # of a view: what keeps the store open
-        self._closed = False
-        self._store = Store(
-            name,
-            embedder=self._embedder,
-            policy=policy,
-            surprise=None if neutral else surprise,
-            durability=durability,
-            timeout=wait,
-            approximate=check_bool(approximate, "approximate"),
-            now=self._now(None),
-        )
-        # A Memory that is dropped, or open when the interpreter ends, is closed too.
-        self._finalizer = weakref.finalize(self, self._store.close)
 
     # Writing
 
@@ -609,106 +532,6 @@ class Memory:
             ids = _reading.ordered(space, wanted, only, order, moment).tolist()
             ids = ids[skipped : None if count is None else skipped + count]
             return _reading.records(self._store, space, ids, moment)
-
-    def stats(self) -> Stats:
-        """Counts of this namespace, and what the store is."""
-        with self._open() as space:
-            return _reading.stats(self._store, space)
-
-    def __len__(self) -> int:
-        with self._open() as space:
-            return len(space.engine)
-
-    # The store
-
-    def namespace(self, name: str) -> Memory:
-        """The memories of another agent or user in the same store, apart from all others.
-
-        The returned object needs no closing; it ends with the ``Memory`` that opened the store.
-        """
-        view = copy.copy(self)
-        view._name = check_text(name, "namespace")
-        view._root = self._root or self
-        with self._open():
-            return view
-
-    def export(self, path: str | os.PathLike[str]) -> int:
-        """Write this namespace to a JSON Lines file; return the number of memories.
-
-        The file holds everything, vectors and strengths bit for bit. It replaces an older one
-        only when it is complete.
-        """
-        with self._open() as space:
-            return transfer.export(self._store, space, os.fspath(path))
-
-    def import_(self, path: str | os.PathLike[str], *, new_ids: bool = False) -> int:
-        """Add the memories of an exported file to this namespace; return their number.
-
-        Memories keep their ids, so each must be above every id that the store has ever used, as
-        in a new store; with `new_ids` they get the next free ones instead. Nothing is merged. A
-        bad line is a ValueError that names it, and changes nothing.
-        """
-        new_ids = check_bool(new_ids, "new_ids")
-        moment = self._now(None)
-        with self._open() as space:
-            return transfer.import_(self._store, space, os.fspath(path), moment, new_ids=new_ids)
-
-    def compact(self) -> None:
-        """Give back the room of forgotten memories: afterwards no file holds their bytes."""
-        with self._open():
-            self._store.compact()
-
-    def close(self) -> None:
-        """Write what is still to be written and let the file go. A second call does nothing."""
-        self._closed = True
-        if self._root is None:
-            self._finalizer()
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    @property
-    def detector(self) -> Detector | None:
-        """What judges arousal; None in a neutral store."""
-        return self._detector
-
-    @property
-    def policy(self) -> Policy:
-        """The constants of the laws that hold in this store."""
-        return self._store.policy
-
-    def __repr__(self) -> str:
-        return f"Memory({self._store.path!r}, namespace={self._name!r})"
-
-    # Within
-
-    def _now(self, now: Time | None) -> float:
-        return to_seconds(self._clock(), "clock()") if now is None else to_seconds(now, "now")
-
-    @contextmanager
-    def _open(self) -> Iterator[Space]:
-        """This namespace, under the store's lock."""
-        if self._closed:
-            raise StoreClosed(f"{self!r} is closed")
-        with self._store.locked():
-            yield self._store.space(self._name)
-
-    def _known(self, space: Space, id: int) -> int:
-        checked = check_id(id)
-        if checked not in space.engine:
-            raise not_found(self._store, space, checked)
-        return checked
-
-    def _record(self, space: Space, id: int, now: float) -> Record:
-        return _reading.records(self._store, space, [id], now)[0]
 
 
 def _persist(database: Database, space: Space, id: int, *, pinned_by: str | None) -> None:
