@@ -230,6 +230,24 @@ def test_nothing_found_is_no_failure(store: str, capsys: pytest.CaptureFixture[s
 # Listing, completing, forgetting, counting
 
 
+def test_list_is_ordered_by_the_vividness_that_it_shows(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Memory(store, namespace="tasks", clock=lambda: 0.0) as memory:
+        note, task = (memory.remember(text, urgency=u).id for text, u in (("a", None), ("b", 1)))
+        memory.reinforce(
+            note, now=86400.0
+        )  # a little more vivid than the task, but for its urgency
+    listed = ("list", "--order=-vividness", "--namespace", "tasks", "--now", str(5 * 86400))
+    records = answer(capsys, *listed, "--store", store)
+    assert [record["id"] for record in records] == [task, note]
+    assert records[0]["vividness"] < records[1]["vividness"]
+    _, out, _ = run(capsys, *listed, "--store", store)
+    shown = re.findall(r"1970-01-01 00:00Z +(\d\.\d\d)", out)
+    assert shown == sorted(shown, reverse=True)
+    assert len(shown) == 2
+
+
 def test_list_orders_and_pages(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     def ids(*arguments: str) -> list[int]:
         return [record["id"] for record in answer(capsys, "list", "--store", store, *arguments)]

@@ -21,7 +21,14 @@ from flashbulb.storage.translation import decoding
 __all__ = ["filtered", "ordered", "records", "stats"]
 
 STATUS: tuple[Status, ...] = ("none", "open", "completed")  # by the engine's number
-ORDERS = ("created", "vividness", "salience", "last_access", "access_count")
+ORDERS = (
+    "created",
+    "vividness",
+    "effective_vividness",
+    "salience",
+    "last_access",
+    "access_count",
+)
 
 
 def records(
@@ -132,8 +139,8 @@ def ordered(
     ids = space.engine.with_tags(tags) if tags else space.engine.ids
     if status is not None:
         ids = ids[space.engine.traces(ids)["status"] == STATUS.index(status)]
-    if key == "vividness":
-        values = space.engine.vividness(ids, now=now)
+    if key in ("vividness", "effective_vividness"):
+        values = space.engine.vividness(ids, now=now, effective=key.startswith("effective"))
     else:
         values = space.engine.traces(ids)[key].astype(np.float64)
         values = np.where(np.isnan(values), -np.inf, values)  # never accessed

@@ -315,8 +315,8 @@ def _list(verb: _Verb) -> None:
         "--order",
         default="created",
         metavar="BY",
-        help="created (default), vividness, salience, last_access or access_count; "
-        "with - before it, as in --order=-created, the highest first",
+        help="created (default), vividness (effective, as shown: an open task has more), salience, "
+        "last_access or access_count; with - before it, as in --order=-created, the highest first",
     )
 
 

@@ -216,13 +216,16 @@ def history(arguments: Namespace) -> int:
 
 
 def list_memories(arguments: Namespace) -> int:
+    order = arguments.order
+    if order.removeprefix("-") == "vividness":  # as the table shows it: with the terms of tasks
+        order = order.replace("vividness", "effective_vividness")
     with _memory(arguments) as memory:
         records = memory.list(
             limit=arguments.limit,
             offset=arguments.offset,
             tags=arguments.tag,
             status=arguments.status,
-            order=arguments.order,
+            order=order,
             now=arguments.now,
         )
         total = len(memory)
