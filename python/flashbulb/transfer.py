@@ -207,9 +207,14 @@ class _Parsed:
             raise ValueError(
                 f"pinned_by {line['pinned_by']!r:.80} does not fit pinned {trace['pinned']}"
             )
-        for name in ("flashbulb", "deferred"):
-            if not isinstance(line[name], bool):
-                raise TypeError(f"{name} must be true or false, got {line[name]!r:.80}")
+        if not isinstance(line["deferred"], bool):
+            raise TypeError(f"deferred must be true or false, got {line['deferred']!r:.80}")
+        surprise, importance = _surprise_of(line)
+        if trace["vividness_time"] < draft.now:
+            raise ValueError(
+                f"created must not be later than vividness_time {trace['vividness_time']!r}, "
+                f"got {draft.now!r}"
+            )
         vector = _from_base64(line["vector"], "vector")
         values = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * self.dim else None
         if values is None:
@@ -242,8 +247,8 @@ class _Parsed:
                 where=draft.where,
                 arousal=float(line["arousal"]),
                 arousal_source=check_text(line["arousal_source"], "arousal_source"),
-                surprise=_optional_number(line["surprise"], "surprise"),
-                importance=_optional_number(line["importance"], "importance"),
+                surprise=surprise,
+                importance=importance,
                 flashbulb=int(line["flashbulb"]),
                 pinned_by=line["pinned_by"],
                 created=draft.now,
@@ -382,6 +387,29 @@ def _optional_number(value: object, name: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise TypeError(f"{name} must be a finite number or null, got {value!r:.80}")
     return float(value)
+
+
+def _surprise_of(line: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Surprise and importance, if they fit each other, the pin and the flashbulb.
+
+    From which arousal on a memory is a flashbulb is not asked: the policy may have been another.
+    """
+    surprise = _optional_number(line["surprise"], "surprise")
+    importance = (
+        None if line["importance"] is None else check_unit(line["importance"], "importance")
+    )
+    if (surprise is None) != (importance is None):
+        raise ValueError("surprise and importance must both be numbers, or both null")
+    arousal, flashbulb, by_surprise = line["arousal"], line["flashbulb"], importance == 1.0
+    if not isinstance(flashbulb, bool):
+        raise TypeError(f"flashbulb must be true or false, got {flashbulb!r:.80}")
+    if line["pinned_by"] == "surprise" and not by_surprise:
+        raise ValueError(f"what is pinned by surprise has an importance of 1, got {importance!r}")
+    if flashbulb and not by_surprise and arousal == 0:
+        raise ValueError("a flashbulb must have an arousal above 0, or an importance of 1")
+    if not flashbulb and (arousal == 1 or line["pinned_by"] == "surprise"):
+        raise ValueError("flashbulb must be true where arousal is 1 or surprise has pinned")
+    return surprise, importance
 
 
 def _from_base64(value: object, name: str) -> bytes:
