@@ -152,6 +152,29 @@ def test_what_an_llm_said_leaves_the_file_with_the_text(store: Path) -> None:
         assert word not in data
 
 
+def test_what_an_llm_said_of_a_text_that_was_not_stored_leaves_the_file(store: Path) -> None:
+    def ask(text: str, context: str) -> dict[str, Any]:
+        return {"score": 0.9, "reasoning": "XYLOPHONE " + text}
+
+    def refuse(record: Any, text: str) -> str:
+        raise RuntimeError("no answer")
+
+    def held() -> bytes:
+        return b"".join(path.read_bytes() for path in store.parent.iterdir() if path.is_file())
+
+    with Memory(store, detector=detector(ask)) as memory:
+        memory.remember(UNSURE, arousal=0.1)
+        with pytest.raises(RuntimeError):
+            memory.remember(UNSURE, on_duplicate=refuse)
+        other = UNSURE.replace("Qorvath", "Vibraphone")
+        with pytest.raises(RuntimeError):
+            memory.remember_many([UNSURE, other, other], on_duplicate=refuse)
+        assert b"Vibraphone" in held()
+        memory.compact()
+        assert b"Vibraphone" not in held()
+        assert b"XYLOPHONE" in held()  # of the text that is there
+
+
 # Later
 
 

@@ -97,6 +97,17 @@ def test_pinned_stays_pinned_and_a_task_stays_open(clock: Any) -> None:
 # Nothing lost, nothing twice
 
 
+def test_history_never_runs_backwards(clock: Any) -> None:
+    with Memory(":memory:", clock=clock) as memory:
+        id = memory.remember("The meeting is at ten", arousal=0.2).id
+        born = clock.now
+        memory.reconsolidate(id, "In room 4", now=born - DAY)
+        memory.reconsolidate(id, "Bring the report", now=born + DAY)
+        memory.reconsolidate(id, "And the keys", now=born + 60)
+        times = [version.time for version in memory.history(id)]
+        assert times == [born, born, born + DAY, born + DAY]
+
+
 def test_the_history_holds_every_text(clock: Any) -> None:
     with Memory(":memory:", clock=clock) as memory:
         id = memory.remember("The meeting is at ten", arousal=0.2).id

@@ -143,7 +143,11 @@ class ManagedStore:
             return transfer.import_(self._store, space, os.fspath(path), moment, new_ids=new_ids)
 
     def compact(self) -> None:
-        """Give back the room of forgotten memories: afterwards no file holds their bytes."""
+        """Give back the room of forgotten memories: afterwards no file holds their bytes.
+
+        What an LLM said goes with the text that it was asked about: at :meth:`forget`, and here
+        if that text was never stored after all, or has been replaced since.
+        """
         with self._open():
             self._store.compact()
 

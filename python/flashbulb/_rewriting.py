@@ -52,11 +52,13 @@ def rewrite(
         # What was extracted has its place in the old text.
         photograph=row.photograph if change.text.startswith(row.text) else None,
     )
+    earlier = store.database.versions([id]).get(id, [])
+    since = max(now, earlier[-1][0] if earlier else row.created)  # time does not run backwards
     with store.changing(space) as database:
         engine.replace_vectors(ids, vector[np.newaxis])
         if change.reason == "enhanced":
             engine.strengthen(ids, store.policy.reconsolidation_boost, now)
-        database.replace_text(new, engine.vectors(ids), now, change.reason)
+        database.replace_text(new, engine.vectors(ids), since, change.reason)
         database.update_traces(ids, engine.traces(ids))
         if space.lexical is not None:
             space.lexical.replace(id, row.text, change.text)

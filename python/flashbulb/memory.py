@@ -301,6 +301,8 @@ class Memory(ManagedStore):
         context : str
             In which the memory came up.
         now : time, optional
+            When that was. In the history no text is older than the one before it: a time before
+            the present text's own counts as that.
         """
         moment = self._now(now)
         context = check_text(context, "context")
@@ -519,8 +521,8 @@ class Memory(ManagedStore):
         status : {"open", "completed", "none"}, optional
             Only open tasks, only completed ones, or only what is not a task.
         order : str
-            "created" (the oldest first), "vividness", "salience", "last_access" or
-            "access_count"; with "-" before it the highest first.
+            "created" (the oldest first), "vividness", "effective_vividness", "salience",
+            "last_access" or "access_count"; with "-" before it the highest first.
         """
         count = None if limit is None else check_count(limit, "limit")
         skipped = check_count(offset, "offset")
