@@ -126,9 +126,27 @@ CREATE TABLE llm_cache (
 ) WITHOUT ROWID;
 """
 
+_VERSION_3 = """
+-- The generation of the snapshot file of a namespace: a file with another one does not count.
+CREATE TABLE snapshots (
+    namespace INTEGER PRIMARY KEY REFERENCES namespaces,
+    generation INTEGER NOT NULL
+);
+
+-- What was remembered, forgotten, strengthened or rewritten since that snapshot.
+CREATE TABLE changed (
+    namespace INTEGER NOT NULL REFERENCES snapshots,
+    id INTEGER NOT NULL,
+    PRIMARY KEY (namespace, id)
+) WITHOUT ROWID;
+
+-- What a namespace has pinned is asked for at its opening: without reading all texts.
+CREATE INDEX memories_pinned ON memories (namespace, pinned_by) WHERE pinned_by IS NOT NULL;
+"""
+
 # What each version added to the one before. A new store takes every step, an older one those that
 # it lacks: there is one way to each table.
-_STEPS = (_VERSION_1, _VERSION_2)
+_STEPS = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION = len(_STEPS)
 
 
