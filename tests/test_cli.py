@@ -409,10 +409,57 @@ def test_a_store_of_another_embedder_is_3(
 
 def test_a_locked_store_is_3_without_a_traceback(store: str) -> None:
     with Memory(store):
-        done = command("stats", "--store", store)
+        done = command("forget", "1", "--store", store, "--timeout", "0")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("flashbulb: ")
+    assert "waited 0 s" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["stats"],
+        ["history", "1"],
+        ["recall", "lunch", "--no-reinforce"],
+        ["why-not", "lunch", "1"],
+        ["explain", "lunch"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_reads_works_while_an_agent_writes(store: str, arguments: list[str]) -> None:
+    with Memory(store) as memory:
+        memory.remember("written a moment ago")
+        done = command(*arguments, "--store", store, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        if arguments[0] in ("list", "recall"):
+            assert "written a moment ago" in done.stdout
+
+
+def test_recall_strengthens_nothing_beside_an_agent_and_says_so(store: str) -> None:
+    with Memory(store) as memory:
+        done = command("recall", "lunch", "-k", "1", "--store", store, "--json")
+        assert done.returncode == 0
+        assert json.loads(done.stdout)[0]["text"] == "Lunch is at twelve"
+        assert done.stderr.count("\n") == 1
+        assert "nothing is strengthened" in done.stderr
+        memory.remember("x")
+    with Memory(store) as memory:
+        assert memory.get(3).access_count == 0
+    assert command("recall", "lunch", "-k", "1", "--store", store).stderr == ""
+    with Memory(store) as memory:
+        assert memory.get(3).access_count == 1
+
+
+def test_what_reads_opens_what_only_a_writer_can(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty file; a store of an older version takes the same way."""
+    path = tmp_path / "empty.db"
+    path.touch()
+    assert answer(capsys, "list", "--store", str(path)) == []
+    assert answer(capsys, "stats", "--store", str(path))["memories"] == 0
 
 
 def test_interruption_is_130_and_quiet(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from flashbulb._time import Time, to_seconds
 from flashbulb._why_not import not_found
 from flashbulb.arousal import ArousalDetector, ArousalModel
 from flashbulb.embedding import resolve_embedder
-from flashbulb.errors import StoreClosed
+from flashbulb.errors import ReadOnlyStore, StoreClosed
 from flashbulb.photograph import Photographer
 from flashbulb.policy import Policy
 from flashbulb.reconsolidation import Reconsolidation
@@ -52,6 +52,7 @@ class ManagedStore:
         approximate: bool = False,
         on_duplicate: OnDuplicate = "occurrence",
         reconsolidation: Reconsolidation | None = None,
+        read_only: bool = False,
         clock: Callable[[], Time] = time.time,
     ) -> None:
         name = check_text(os.fspath(path), "path")
@@ -97,6 +98,7 @@ class ManagedStore:
             timeout=wait,
             approximate=check_bool(approximate, "approximate"),
             now=self._now(None),
+            read_only=check_bool(read_only, "read_only"),
         )
         # A Memory that is dropped, or open when the interpreter ends, is closed too.
         self._finalizer = weakref.finalize(self, self._store.close)
@@ -139,7 +141,7 @@ class ManagedStore:
         """
         new_ids = check_bool(new_ids, "new_ids")
         moment = self._now(None)
-        with self._open() as space:
+        with self._open(writing=True) as space:
             return transfer.import_(self._store, space, os.fspath(path), moment, new_ids=new_ids)
 
     def compact(self) -> None:
@@ -148,8 +150,19 @@ class ManagedStore:
         What an LLM said goes with the text that it was asked about: at :meth:`forget`, and here
         if that text was never stored after all, or has been replaced since.
         """
-        with self._open():
-            self._store.compact()
+        with self._locked(writing=True) as store:
+            store.compact()
+
+    def refresh(self) -> bool:
+        """Let a ``Memory`` that is open to be read only see what was written meanwhile.
+
+        Returns
+        -------
+        bool
+            Whether anything was, by whomever; False too if this one is open for writing.
+        """
+        with self._locked() as store:
+            return store.refresh()
 
     def close(self) -> None:
         """Write what is still to be written and let the file go. A second call does nothing."""
@@ -178,6 +191,11 @@ class ManagedStore:
         """The constants of the laws that hold in this store."""
         return self._store.policy
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the store was opened to be read only."""
+        return self._store.read_only
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._store.path!r}, namespace={self._name!r})"
 
@@ -187,12 +205,20 @@ class ManagedStore:
         return to_seconds(self._clock(), "clock()") if now is None else to_seconds(now, "now")
 
     @contextmanager
-    def _open(self) -> Iterator[Space]:
-        """This namespace, under the store's lock."""
+    def _locked(self, *, writing: bool = False) -> Iterator[Store]:
+        """The store, under its lock."""
         if self._closed:
             raise StoreClosed(f"{self!r} is closed")
         with self._store.locked():
-            yield self._store.space(self._name)
+            if writing and self._store.read_only:
+                raise ReadOnlyStore(f"{self!r} is open to be read only")
+            yield self._store
+
+    @contextmanager
+    def _open(self, *, writing: bool = False) -> Iterator[Space]:
+        """This namespace, under the store's lock."""
+        with self._locked(writing=writing) as store:
+            yield store.space(self._name)
 
     def _known(self, space: Space, id: int) -> int:
         checked = check_id(id)

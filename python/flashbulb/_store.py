@@ -27,6 +27,7 @@ from flashbulb.errors import (
     CorruptStore,
     EmbedderMismatch,
     FlashbulbError,
+    ReadOnlyStore,
     StoreClosed,
     StoreForked,
 )
@@ -91,11 +92,16 @@ class Store:
         timeout: float,
         approximate: bool,
         now: float,
+        read_only: bool = False,
     ) -> None:
         self.path = path if path == ":memory:" else os.path.realpath(path)
+        self.read_only = read_only
+        if read_only and path == ":memory:":
+            raise ValueError("a store in ':memory:' is new and empty: there is nothing to read")
         self.embedder = embedder
         self.surprise = surprise
         self._approximate = approximate
+        self._timeout = timeout
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._closed = False
@@ -105,12 +111,14 @@ class Store:
         self._flushed = time.monotonic()
         with contextlib.ExitStack() as cleanup:
             if self.path != ":memory:":
-                check_path(self.path)
+                check_path(self.path, read_only=read_only)
+            writer = None
+            if self.path != ":memory:" and not read_only:
                 writer = WriterLock(self.path, timeout)
                 cleanup.callback(writer.release)
-            self.database = Database(self.path, durability, timeout)
-            cleanup.callback(self.database.close)
-            if self.path != ":memory:":
+            self.database = Database(self.path, durability, timeout, read_only=read_only)
+            cleanup.callback(lambda: self.database.close())  # another one after a refresh
+            if writer is not None:
                 writer.created()
             self.policy = self._settle(policy, now)
             self.next_id = self.database.next_id()
@@ -118,25 +126,19 @@ class Store:
 
     def _settle(self, policy: Policy | None, now: float) -> Policy:
         """Compare what the store keeps with what it was opened with; return the policy."""
-        meta = self.database.meta()
-        embedder = self.described_embedder()
-        if not meta:
+        old = self._kept(self.database)
+        if old is None:
             settled = policy or Policy()
             with self.database.transaction():
-                self.database.set_meta(
-                    {"embedder": json.dumps(embedder), "policy": policy_to_json(settled)}
-                )
+                embedder = json.dumps(self.described_embedder())
+                self.database.set_meta({"embedder": embedder, "policy": policy_to_json(settled)})
             return settled
-        try:
-            stored = json.loads(meta["embedder"])
-            old = policy_from_json(meta["policy"])
-            check_embedder(stored, embedder, self.path)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, EmbedderMismatch):
-                raise
-            raise CorruptStore(f"{self.path} has damaged settings: {error}") from error
         if policy is None or policy == old:
             return old
+        if self.read_only:
+            raise ReadOnlyStore(
+                f"{self.path} keeps another policy; opened to be read only, it cannot get this one"
+            )
         with self.database.transaction():
             for number in self.database.namespaces().values():
                 engine = self._load_engine(number, old)
@@ -144,6 +146,40 @@ class Store:
                 self.database.update_traces(engine.ids, engine.traces())
             self.database.set_meta({"policy": policy_to_json(policy)})
         return policy
+
+    def _kept(self, database: Database) -> Policy | None:
+        """The policy in a store that was written with this embedder; None: the store is new."""
+        meta = database.meta()
+        if not meta:
+            return None
+        try:
+            check_embedder(json.loads(meta["embedder"]), self.described_embedder(), self.path)
+            return policy_from_json(meta["policy"])
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, EmbedderMismatch):
+                raise
+            raise CorruptStore(f"{self.path} has damaged settings: {error}") from error
+
+    def refresh(self) -> bool:
+        """Go to the newest state that was committed; say whether it is another one.
+
+        If that cannot be read, all stays as it is. A store that is open for writing is there.
+        """
+        if not self.read_only:
+            return False
+        check_path(self.path, read_only=True)
+        with contextlib.ExitStack() as cleanup:
+            newer = Database(self.path, "full", self._timeout, read_only=True)
+            cleanup.callback(newer.close)
+            policy, next_id = self._kept(newer), newer.next_id()
+            changed = self.database.outdated(newer)
+            cleanup.pop_all()
+        older, self.database = self.database, newer
+        older.close()
+        if changed:
+            self._spaces.clear()
+            self.policy, self.next_id = policy or Policy(), next_id
+        return changed
 
     def described_embedder(self) -> dict[str, Any]:
         """What tells one embedder from another."""

@@ -8,6 +8,7 @@ __all__ = [
     "EmbedderMismatch",
     "FlashbulbError",
     "MemoryNotFound",
+    "ReadOnlyStore",
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
@@ -40,6 +41,10 @@ class StoreForked(FlashbulbError):
 
 class StoreUnavailable(FlashbulbError):
     """The file system does not let the store be read or written: no room, no access, no file."""
+
+
+class ReadOnlyStore(FlashbulbError):
+    """The store is open to be read only, and the call would change it."""
 
 
 class CorruptStore(FlashbulbError):

@@ -10,6 +10,7 @@ import numpy as np
 
 from flashbulb import _reading
 from flashbulb._check import (
+    check_bool,
     check_count,
     check_id,
     check_status,
@@ -27,7 +28,7 @@ from flashbulb._time import Time
 from flashbulb._why_not import WhyNot, why_not
 from flashbulb._writing import store_drafts, take
 from flashbulb.arousal import ArousalDetector
-from flashbulb.errors import MemoryNotFound
+from flashbulb.errors import MemoryNotFound, ReadOnlyStore
 from flashbulb.records import Hit, Record, Version
 from flashbulb.storage.sqlite import Database
 
@@ -80,14 +81,23 @@ class Memory(ManagedStore):
         What becomes of a text that is remembered again, where `remember` is not told otherwise.
     reconsolidation : Reconsolidation, optional
         What :meth:`reconsolidate` makes of a text and a context; by default it only appends.
+    read_only : bool
+        True: show the newest committed state of the store, which stays the same until
+        :meth:`refresh`, and change nothing; what would is a ReadOnlyStore. Takes no lock: any
+        number of processes, and of objects in one, may read while one writes. As long as one is
+        open, the writer's log (``-wal``) grows and :meth:`compact` is refused. A file that may not
+        be written to can be read, in a folder that may not be written to as well.
     clock : callable
         Returns the present time.
 
     Raises
     ------
     StoreLocked
-        If the store is open elsewhere: one process, one ``Memory`` may have it open. Or if its
-        file has a second name (a hard link), under which others could open it.
+        If the store is open elsewhere: one process, one ``Memory`` may have it open for writing.
+        Or if its file has a second name (a hard link), under which others could open it.
+    ReadOnlyStore
+        If it is to be read only, but must be changed first: it is empty, of an older version, or
+        has another policy than is wanted.
     StoreForked
         If the file was open in the process that this one was forked from.
     EmbedderMismatch
@@ -194,7 +204,7 @@ class Memory(ManagedStore):
         self, drafts: Sequence[Draft], on_duplicate: OnDuplicate | None
     ) -> builtins.list[Record]:
         wanted = self._on_duplicate if on_duplicate is None else check_on_duplicate(on_duplicate)
-        with self._open():
+        with self._open(writing=True):
             pass  # a closed store says so before the embedder works
         if not drafts:
             return []
@@ -207,7 +217,7 @@ class Memory(ManagedStore):
         ]
         answers: Answers = {}  # of a callable
         while True:
-            with self._open() as space:
+            with self._open(writing=True) as space:
                 rule = answers if callable(wanted) else wanted
                 verdicts, questions = plan(self._store, space, drafts, vectors, arousals, rule)
                 if not questions:
@@ -224,11 +234,11 @@ class Memory(ManagedStore):
 
         Its bytes leave the files at the next :meth:`compact`.
         """
-        try:
-            id = check_id(id)
-        except MemoryNotFound:
-            return False
-        with self._open() as space:
+        with self._open(writing=True) as space:
+            try:
+                id = check_id(id)
+            except MemoryNotFound:
+                return False
             if id not in space.engine:
                 return False
             text = self._store.database.rows([id])[id].text
@@ -246,7 +256,7 @@ class Memory(ManagedStore):
         Completing a task again changes nothing. What is not a task is a ValueError.
         """
         moment = self._now(now)
-        with self._open() as space:
+        with self._open(writing=True) as space:
             known = self._known(space, id)
             record = self._record(space, known, moment)
             if record.status == "none":
@@ -261,7 +271,7 @@ class Memory(ManagedStore):
     def pin(self, id: int, *, now: Time | None = None) -> Record:
         """Hold a memory at full vividness until it is unpinned, completed or forgotten."""
         moment = self._now(now)
-        with self._open() as space:
+        with self._open(writing=True) as space:
             known = self._known(space, id)
             with self._store.changing(space) as database:
                 space.engine.pin(known, now=moment)
@@ -271,7 +281,7 @@ class Memory(ManagedStore):
     def unpin(self, id: int, *, now: Time | None = None) -> Record:
         """Let a pinned memory fade again, from this moment on."""
         moment = self._now(now)
-        with self._open() as space:
+        with self._open(writing=True) as space:
             known = self._known(space, id)
             with self._store.changing(space) as database:
                 space.engine.unpin(known, now=moment)
@@ -307,13 +317,13 @@ class Memory(ManagedStore):
         moment = self._now(now)
         context = check_text(context, "context")
         while True:
-            with self._open() as space:
+            with self._open(writing=True) as space:
                 known = self._known(space, id)
                 before = present(self._store, space, known)
             change = self._reconsolidation.change(before.text, context, protected=before.protected)
             if change is not None:
                 vector = self._embedder.embed_documents([change.text])[0]
-            with self._open() as space:
+            with self._open(writing=True) as space:
                 self._known(space, known)
                 if present(self._store, space, known) != before:
                     continue
@@ -347,13 +357,13 @@ class Memory(ManagedStore):
             raise ValueError(
                 "there is no LLM to ask: open the Memory with ArousalDetector(llm=...)"
             )
-        with self._open() as space:
+        with self._open(writing=True) as space:
             number = -1 if space.number is None else space.number
             ids = self._store.database.deferred(number, count)
         settled = 0
         threshold = self._store.policy.flashbulb_threshold
         for start in range(0, len(ids), _RESCORED_TOGETHER):
-            with self._open() as space:
+            with self._open(writing=True) as space:
                 some = [id for id in ids[start : start + _RESCORED_TOGETHER] if id in space.engine]
                 rows = list(self._store.database.rows(some).values())
                 vectors = space.engine.vectors(np.array([row.id for row in rows], np.int64))
@@ -367,7 +377,7 @@ class Memory(ManagedStore):
                 take(self._photographer, row) if result.score >= threshold else None
                 for row, result in zip(rows, results, strict=True)
             ]
-            with self._open() as space:
+            with self._open(writing=True) as space:
                 settled += settle(self._store, space, rows, results, photographs, moment)
         return settled
 
@@ -377,7 +387,7 @@ class Memory(ManagedStore):
         If one id is unknown, nothing changes.
         """
         moment = self._now(now)
-        with self._open() as space:
+        with self._open(writing=True) as space:
             each = [ids] if isinstance(ids, (int, np.integer)) else ids
             if isinstance(each, (str, bytes)) or not isinstance(each, Iterable):
                 raise TypeError(f"ids must be an int or a sequence of int, got {ids!r:.80}")
@@ -399,7 +409,7 @@ class Memory(ManagedStore):
         since: Time | None = None,
         until: Time | None = None,
         min_score: float | None = None,
-        reinforce: bool = True,
+        reinforce: bool | None = None,
         now: Time | None = None,
     ) -> builtins.list[Hit]:
         """The k best memories for a query, best first; fewer if fewer pass the filters.
@@ -423,9 +433,17 @@ class Memory(ManagedStore):
             Only memories with an occurrence in ``since <= time < until``.
         min_score : float, optional
             Only hits with at least this score.
-        reinforce : bool
-            False: look only, change nothing.
+        reinforce : bool, optional
+            False: look only, change nothing; so by default in a store that is open to be read
+            only, where True is a ReadOnlyStore. Else the default is True.
         """
+        if reinforce is None:
+            reinforce = not self.read_only
+        elif check_bool(reinforce, "reinforce") and self.read_only:
+            raise ReadOnlyStore(
+                f"{self!r} is open to be read only: a recall cannot reinforce what it finds; leave "
+                "reinforce out, or False"
+            )
         question = Question.of(
             query,
             k,

@@ -63,6 +63,13 @@ exit codes:
             command.add_argument(
                 "--namespace", default="default", metavar="NAME", help="whose memories"
             )
+            command.add_argument(
+                "--timeout",
+                type=_seconds,
+                default=5.0,
+                metavar="SECONDS",
+                help="how long to wait for who has the store open (default: 5)",
+            )
         if now:
             command.add_argument(
                 "--now",
@@ -405,6 +412,13 @@ def _days(value: str) -> float:
     number = _number(value)
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"expected 0 or more days, got {value!r}")
+    return number
+
+
+def _seconds(value: str) -> float:
+    number = _number(value)
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more seconds, got {value!r}")
     return number
 
 

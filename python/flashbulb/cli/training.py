@@ -121,11 +121,14 @@ def _embedder(name: str | None, store: str | None) -> Embedder:
 
 
 def _fitting(name: str, store: str) -> Embedder:
-    from flashbulb import Memory
+    from flashbulb import Memory, ReadOnlyStore
 
     embedder = _resolved(name)
-    with Memory(store, embedder=embedder, neutral=True):
-        return embedder
+    try:
+        Memory(store, embedder=embedder, neutral=True, read_only=True).close()
+    except ReadOnlyStore:  # an older one, or nothing yet
+        Memory(store, embedder=embedder, neutral=True).close()
+    return embedder
 
 
 def _resolved(name: str) -> Embedder:

@@ -6,13 +6,14 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashbulb.cli import output
 from flashbulb.drawing import console
-from flashbulb.errors import FlashbulbError
+from flashbulb.errors import FlashbulbError, ReadOnlyStore, StoreLocked
 
 if TYPE_CHECKING:
     from flashbulb import Memory
@@ -35,8 +36,17 @@ __all__ = [
 
 
 @contextmanager
-def _memory(arguments: Namespace, *, create: bool = False) -> Iterator[Memory]:
-    """The store. Only what writes creates one: reading from a mistyped path is an error."""
+def _memory(
+    arguments: Namespace,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    timeout: float | None = None,
+) -> Iterator[Memory]:
+    """The store. Only what writes creates one: reading from a mistyped path is an error.
+
+    What only reads does not wait for an agent that has the store open.
+    """
     from flashbulb import Memory
 
     path = arguments.store
@@ -50,7 +60,35 @@ def _memory(arguments: Namespace, *, create: bool = False) -> Iterator[Memory]:
             detector = ArousalDetector(model=ArousalModel.load(arguments.model))
         except OSError as error:
             raise ValueError(f"cannot read {arguments.model}: {error.strerror}") from error
-    with Memory(path, namespace=arguments.namespace, detector=detector) as memory:
+    if timeout is None:
+        timeout = getattr(arguments, "timeout", 5.0)
+    opening = partial(
+        Memory, path, namespace=arguments.namespace, detector=detector, timeout=timeout
+    )
+    try:
+        memory = opening(read_only=read_only and path != ":memory:")
+    except ReadOnlyStore:  # an older one, or nothing yet
+        memory = opening()
+    with memory:
+        yield memory
+
+
+@contextmanager
+def _recalling(arguments: Namespace) -> Iterator[Memory]:
+    """The store, for writing if what is found shall be strengthened and nobody else writes."""
+    if not arguments.reinforce:
+        with _memory(arguments, read_only=True) as memory:
+            yield memory
+        return
+    with ExitStack() as stack:
+        try:
+            memory = stack.enter_context(_memory(arguments, timeout=0.0))
+        except StoreLocked:
+            memory = stack.enter_context(_memory(arguments, read_only=True))
+            print(
+                "flashbulb: the store is open in another process; nothing is strengthened by this",
+                file=sys.stderr,
+            )
         yield memory
 
 
@@ -79,7 +117,7 @@ def remember(arguments: Namespace) -> int:
 
 
 def recall(arguments: Namespace) -> int:
-    with _memory(arguments) as memory:
+    with _recalling(arguments) as memory:
         hits = memory.recall(
             arguments.query,
             arguments.k,
@@ -89,7 +127,7 @@ def recall(arguments: Namespace) -> int:
             since=arguments.since,
             until=arguments.until,
             min_score=arguments.min_score,
-            reinforce=arguments.reinforce,
+            reinforce=arguments.reinforce and not memory.read_only,
             now=arguments.now,
         )
     if arguments.json:
@@ -106,7 +144,7 @@ def recall(arguments: Namespace) -> int:
 def why_not(arguments: Namespace) -> int:
     from flashbulb.cli import explaining
 
-    with _memory(arguments) as memory:
+    with _memory(arguments, read_only=True) as memory:
         why = memory.why_not(
             arguments.query,
             arguments.id,
@@ -132,7 +170,10 @@ def explain(arguments: Namespace) -> int:
 
     text = _text(arguments.text)
     created = time.time() if arguments.now is None else arguments.now
-    with _memory(arguments) as memory, _detector(arguments, memory) as detector:
+    with (
+        _memory(arguments, read_only=True) as memory,
+        _detector(arguments, memory) as detector,
+    ):
         result = detector.detect(text, arguments.context)
         opinion = explaining.model_opinion(detector, text, arguments.context)
         policy = memory.policy
@@ -206,7 +247,7 @@ def reconsolidate(arguments: Namespace) -> int:
 
 
 def history(arguments: Namespace) -> int:
-    with _memory(arguments) as memory:
+    with _memory(arguments, read_only=True) as memory:
         versions = memory.history(arguments.id)
     if arguments.json:
         output.print_json([output.version_values(version) for version in versions])
@@ -219,7 +260,7 @@ def list_memories(arguments: Namespace) -> int:
     order = arguments.order
     if order.removeprefix("-") == "vividness":  # as the table shows it: with the terms of tasks
         order = order.replace("vividness", "effective_vividness")
-    with _memory(arguments) as memory:
+    with _memory(arguments, read_only=True) as memory:
         records = memory.list(
             limit=arguments.limit,
             offset=arguments.offset,
@@ -237,7 +278,7 @@ def list_memories(arguments: Namespace) -> int:
 
 
 def stats(arguments: Namespace) -> int:
-    with _memory(arguments) as memory:
+    with _memory(arguments, read_only=True) as memory:
         counts = memory.stats()
     if arguments.json:
         output.print_json(dict(counts))

@@ -1,4 +1,4 @@
-"""One writer per store, held by ``flock`` on a file of its own.
+"""One writer per store, held by ``flock`` on a file of its own; readers only leave a note.
 
 The lock is of the kernel: it goes with the process, however that ends, and never needs repair by
 hand. The database file itself is not opened here: closing any descriptor of it would drop the
@@ -17,13 +17,14 @@ from typing import TypeAlias
 
 from flashbulb.errors import StoreForked, StoreLocked
 
-__all__ = ["WriterLock"]
+__all__ = ["ReaderNote", "WriterLock"]
 
 _POLL_SECONDS = 0.02
 _Identity: TypeAlias = "tuple[int, int]"  # device and inode: a file may have several names
 
 _guard = threading.RLock()  # a collected Memory may give its lock back at any moment
 _held: dict[str, WriterLock] = {}  # by real path, in this process
+_readers: set[ReaderNote] = set()
 _inherited: set[_Identity] = set()  # what was open when this process was forked
 
 
@@ -44,14 +45,9 @@ class WriterLock:
         self._path = path
         self._file = -1
         self._owns = False
-        self._identity = self._identify()
+        self._identity = _identify(path)
         with _guard:
-            if self._identity in _inherited:
-                raise StoreForked(
-                    f"{path} was open in the process that this one was forked from, and SQLite "
-                    "cannot open it a second time here; open it in a new program, such as a worker "
-                    "that multiprocessing starts by 'spawn' (other stores can be opened)"
-                )
+            _refuse_inherited(path, self._identity)
             for lock in _held.values():
                 same = self._identity is not None and lock._identity == self._identity
                 if same or lock._path == path:
@@ -68,19 +64,7 @@ class WriterLock:
 
     def created(self) -> None:
         """Look at the store's file again: it is there now."""
-        self._identity = self._identify()
-
-    def _identify(self) -> _Identity | None:
-        try:
-            status = os.stat(self._path)
-        except FileNotFoundError:
-            return None
-        if status.st_nlink > 1:
-            raise StoreLocked(
-                f"{self._path} has {status.st_nlink} names (hard links), and a lock on one does "
-                "not hold off who uses another; remove all but one, or copy the file"
-            )
-        return status.st_dev, status.st_ino
+        self._identity = _identify(self._path)
 
     def _wait(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -136,6 +120,51 @@ class WriterLock:
             self._file, self._owns = -1, False
 
 
+class ReaderNote:
+    """Note that this process reads the store at `path`: it holds nobody off.
+
+    Raises
+    ------
+    StoreLocked
+        If the file has a second name: the log of a writer that uses the other would not be seen.
+    StoreForked
+        As for :class:`WriterLock`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._identity = _identify(path)
+        with _guard:
+            _refuse_inherited(path, self._identity)
+            _readers.add(self)
+
+    def release(self) -> None:
+        """Take the note back; a second call does nothing."""
+        with _guard:
+            _readers.discard(self)
+
+
+def _identify(path: str) -> _Identity | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if status.st_nlink > 1:
+        raise StoreLocked(
+            f"{path} has {status.st_nlink} names (hard links), and a lock on one does not hold off "
+            "who uses another; remove all but one, or copy the file"
+        )
+    return status.st_dev, status.st_ino
+
+
+def _refuse_inherited(path: str, identity: _Identity | None) -> None:
+    if identity in _inherited:
+        raise StoreForked(
+            f"{path} was open in the process that this one was forked from, and SQLite "
+            "cannot open it a second time here; open it in a new program, such as a worker "
+            "that multiprocessing starts by 'spawn' (other stores can be opened)"
+        )
+
+
 def _forget_in_child() -> None:
     """The child has no lock: without its descriptors the parent's lock goes with the parent."""
     global _guard
@@ -144,13 +173,15 @@ def _forget_in_child() -> None:
         identity = lock._identity
         if identity is None:  # about to be created
             with contextlib.suppress(OSError, StoreLocked):
-                identity = lock._identify()
+                identity = _identify(lock._path)
         if identity is not None:
             _inherited.add(identity)
         if lock._file >= 0:
             os.close(lock._file)
             lock._file = -1
     _held.clear()
+    _inherited.update(note._identity for note in _readers if note._identity is not None)
+    _readers.clear()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

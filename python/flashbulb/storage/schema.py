@@ -11,7 +11,7 @@ from pathlib import Path
 from flashbulb.errors import CorruptStore, StoreUnavailable
 from flashbulb.storage.translation import translated
 
-__all__ = ["VERSION", "check_file", "check_path", "prepare"]
+__all__ = ["VERSION", "check_file", "check_header", "check_path", "connect", "prepare"]
 
 _SMALLEST_DATABASE = 512  # one page of the smallest size
 _APPLICATION_ID = 0x464C4248  # "FLBH"
@@ -150,13 +150,14 @@ _STEPS = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION = len(_STEPS)
 
 
-def check_path(path: str) -> None:
+def check_path(path: str, *, read_only: bool = False) -> None:
     """Refuse a path that cannot hold a store; nothing is opened or created.
 
     Raises
     ------
     IsADirectoryError, PermissionError, FileNotFoundError
-        What is there is a directory or not ours to write; or the folder is missing.
+        What is there is a directory or not ours to use; or the folder is missing, or, if it is
+        only to be read, the file.
     StoreUnavailable
         What is there is no file, but a device, a pipe, a link to itself.
     """
@@ -166,6 +167,8 @@ def check_path(path: str) -> None:
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             raise FileNotFoundError(f"no folder {folder} for the store {path}") from None
+        if read_only:
+            raise FileNotFoundError(f"there is no store {path} to read") from None
         return
     except PermissionError:
         raise
@@ -179,8 +182,9 @@ def check_path(path: str) -> None:
         raise StoreUnavailable(
             f"a store must be a regular file, {path} is a device, pipe or socket"
         )
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise PermissionError(f"the store {path} must be readable and writable")
+    if not os.access(path, os.R_OK if read_only else os.R_OK | os.W_OK):
+        needed = "readable" if read_only else "readable and writable"
+        raise PermissionError(f"the store {path} must be {needed}")
 
 
 def check_file(path: str, timeout: float) -> None:
@@ -206,13 +210,13 @@ def check_file(path: str, timeout: float) -> None:
     # beside a rollback journal: a store has none but before there is anything in it.) With a log
     # only both together say what is there; a connection that only reads moves nothing.
     mode = "mode=ro" if os.path.exists(path + "-wal") else "immutable=1"
-    with translated(path), closing(_connect(path, mode, timeout)) as connection:
-        _check_header(connection, path)
+    with translated(path), closing(connect(path, mode, timeout)) as connection:
+        check_header(connection, path)
 
 
 def _is_database(path: str) -> bool:
     """Whether the file itself begins like one: SQLite would take the first page from a log."""
-    with closing(_connect(path, "immutable=1", 0.0)) as connection:
+    with closing(connect(path, "immutable=1", 0.0)) as connection:
         try:
             connection.execute("PRAGMA application_id").fetchone()
         except sqlite3.DatabaseError as error:
@@ -220,8 +224,15 @@ def _is_database(path: str) -> bool:
     return True
 
 
-def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
-    return sqlite3.connect(f"{Path(path).as_uri()}?{mode}", uri=True, timeout=timeout)
+def connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
+    """Open the file at `path`, a real path, as the parameters of SQLite's URI say."""
+    return sqlite3.connect(
+        f"{Path(path).as_uri()}?{mode}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> bool:
@@ -229,7 +240,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> bool:
 
     All in one transaction: whatever ends the program, the file is what it was or what it shall be.
     """
-    version = _check_header(connection, path)
+    version = check_header(connection, path)
     if version < VERSION:
         connection.executescript(
             f"BEGIN IMMEDIATE; {''.join(_STEPS[version:])}"
@@ -238,8 +249,8 @@ def prepare(connection: sqlite3.Connection, path: str) -> bool:
     return version == 0
 
 
-def _check_header(connection: sqlite3.Connection, path: str) -> int:
-    """The version of the store; 0: nothing is there yet."""
+def check_header(connection: sqlite3.Connection, path: str) -> int:
+    """The version of the store; 0: nothing is there yet; CorruptStore: it is none, or newer."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -19,8 +19,9 @@ from typing import Any, Literal, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbulb.errors import CorruptStore, StoreLocked
+from flashbulb.errors import CorruptStore, ReadOnlyStore, StoreLocked
 from flashbulb.storage import schema
+from flashbulb.storage.reading import ReadTransaction
 from flashbulb.storage.rows import TRACE_COLUMNS, Loaded, Row
 from flashbulb.storage.translation import decoding, translated
 
@@ -49,13 +50,24 @@ class Database:
         What a commit survives: power loss, or the end of the process.
     timeout : float
         Seconds to wait for another program that reads or writes the file.
+    read_only : bool
+        Show the state of this moment, and change nothing.
     """
 
-    def __init__(self, path: str, durability: Durability, timeout: float) -> None:
+    def __init__(
+        self, path: str, durability: Durability, timeout: float, *, read_only: bool = False
+    ) -> None:
         self.path = path
         wait = min(timeout, 1e6)
+        self._reading: ReadTransaction | None = None
+        self.is_new = False
         if path != ":memory:":
             schema.check_file(path, wait)
+        if read_only:
+            self._reading = ReadTransaction(path, wait)
+            self._connection = self._reading.connection
+            _open.add(self)
+            return
         with translated(path):
             self._connection = sqlite3.connect(
                 path, timeout=wait, isolation_level=None, check_same_thread=False
@@ -102,6 +114,8 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All statements inside take effect together and durably, or not at all."""
+        if self._reading is not None:
+            raise ReadOnlyStore(f"the store {self.path} is open to be read only")
         self.roll_back()
         try:
             self._all("BEGIN IMMEDIATE")
@@ -115,12 +129,21 @@ class Database:
 
     def roll_back(self) -> None:
         """Undo what an error or interrupt left open, if anything."""
-        if self._connection.in_transaction:
+        if self._reading is None and self._connection.in_transaction:
             self._all("ROLLBACK")
+
+    def outdated(self, newer: Database) -> bool:
+        """Whether anything was committed between this and a newer one, both open to be read only.
+
+        This one can only be closed then.
+        """
+        assert self._reading is not None
+        assert newer._reading is not None
+        return self._reading.outdated(newer._reading)
 
     def close(self) -> None:
         with translated(self.path):
-            self._connection.close()
+            (self._connection if self._reading is None else self._reading).close()
 
     # Meta and namespaces
 
