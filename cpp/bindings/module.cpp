@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, module) {
     register_partition(module);
     register_search(module);
     register_welford(module);
+    register_hashed_head(module);
 }

@@ -13,5 +13,6 @@ void register_traces(pybind11::module_& module);
 void register_partition(pybind11::module_& module);
 void register_search(pybind11::module_& module);
 void register_welford(pybind11::module_& module);
+void register_hashed_head(pybind11::module_& module);
 
 }  // namespace flashbulb::bindings

@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flashbulb import _core
 from flashbulb._files import replacing
 from flashbulb.embedding import Embedder, default_embedder
 from flashbulb.errors import DimensionMismatch
@@ -43,12 +44,12 @@ _FRAMING = ("resolved", "drill", "prenegator", "postnegator", "merely")
 """Classes of the rules that tell that the sentence before or after is over, or no event."""
 _MOST_EXPLAINED = 600
 """Characters whose words are told apart."""
-_MOST_CACHED = 65_536
 
 _MASK = np.uint32((1 << BITS) - 1)
 _SHIPPED = Path(__file__).with_name("data") / "model.npz"
 
-Logits = NDArray[np.float64]
+Logits = tuple[float, float]
+"""Log-odds of important and of critical against mundane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,20 @@ class Head:
     """Shape (2 ** 18, 2), in units of `scale`."""
     scale: NDArray[np.float32]
     """Shape (2,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What of a text is looked at closely."""
+
+    passages: list[str]
+    """Folded."""
+    said: list[str]
+    """What of them is embedded."""
+    bare: list[Logits]
+    """Of each, without the embedding."""
+    wider: list[int]
+    """Which of the first ones the last ones are, with their neighbours."""
 
 
 class ArousalModel:
@@ -114,17 +129,14 @@ class ArousalModel:
         self.embedder = embedder
         self.rules = RuleSet.default()
         self._matcher = RuleMatcher(self.rules)
-        self._names = list(self.rules.classes)
         self._framing = self.rules.class_set("|".join(_FRAMING))
-        # Important is the real part, critical the imaginary: one look-up gets both.
-        self._weights = np.ascontiguousarray(head.hashed * head.scale, np.float32).view(
-            np.complex64
+        self._words = _core.HashedHead(
+            np.ascontiguousarray(head.hashed * head.scale, np.float32),
+            list(self.rules.classes),
+            GROUP_WEIGHTS,
         )
-        self._weights = self._weights[:, 0].astype(np.complex128)
-        self._bias = complex(*head.bias.tolist())
-        self._embedding = head.embedding.astype(np.float64) * EMBEDDING_WEIGHT
-        self._words: dict[str, tuple[int, complex, int]] = {}
-        self._pairs: dict[tuple[int, int], tuple[complex, int]] = {}
+        self._bias: Logits = tuple(head.bias.tolist())
+        self._embedding = np.ascontiguousarray(head.embedding.T, np.float64) * EMBEDDING_WEIGHT
 
     @classmethod
     def for_embedder(cls, embedder: Embedder) -> ArousalModel | None:
@@ -211,107 +223,85 @@ class ArousalModel:
 
     def _critical(self, text: str) -> float:
         """The log-odds of critical against mundane."""
-        return float(self._decisive(self._matcher.read(text), None)[0][1])
+        return self._decisive(self._matcher.read(text), None)[0][1]
 
     def _decisive(self, reading: Reading, vector: ArrayLike | None) -> tuple[Logits, str]:
         """The log-odds, and what of the text they are of, folded."""
+        candidates = self._candidates(reading)
+        if vector is None or candidates.said != [reading.text]:
+            rows = np.asarray(self.embedder.embed_documents(candidates.said), np.float64)
+        else:
+            rows = np.asarray(vector, np.float64)[None]
+        embedded = self._embedded(rows)
+        all_of = [(a + c, b + d) for (a, b), (c, d) in zip(candidates.bare, embedded, strict=True)]
+        scored = [_score(each) for each in all_of]
+        first_wider = len(scored) - len(candidates.wider)
+        decisive = list(range(first_wider))  # of each: alone or with its neighbours
+        for at, place in enumerate(candidates.wider, first_wider):
+            decisive[place] = min(place, at, key=scored.__getitem__)
+        best = max(decisive, key=scored.__getitem__)
+        return all_of[best], candidates.passages[best]
+
+    def _candidates(self, reading: Reading) -> _Candidates:
         divided = features.divided(reading.parts, self.rules)
         if len(divided) < 2:
-            text = features.said(reading.text, divided)
-            given = vector if text == reading.text else None
-            whole: Logits = self._bare(divided) + self._embedded([text], given)[0]
-            return whole, " ".join(each.text for each in divided)
+            whole = " ".join(each.text for each in divided)
+            said = features.said(reading.text, divided)
+            return _Candidates([whole], [said], [self._bare(divided)], [])
         alone = [self._bare([each]) for each in divided]
-        ranked = sorted(range(len(alone)), key=lambda i: -_score(alone[i]))
+        frames = [bool(each.sentence.present & self._framing) for each in divided]
         seen: set[tuple[str, bool]] = set()  # what is said again need not be looked at again
         order: list[int] = []
-        for place in ranked:
-            around = divided[max(0, place - 1) : place + 2]
-            framed = any(each.sentence.present & self._framing for each in around)
-            if (divided[place].text, framed) not in seen:
-                seen.add((divided[place].text, framed))
+        for place in sorted(range(len(alone)), key=lambda i: -_score(alone[i])):
+            again = divided[place].text, any(frames[max(0, place - 1) : place + 2])
+            if again not in seen:
+                seen.add(again)
                 order.append(place)
             if len(order) == _CANDIDATES:
                 break
-        runs: list[Sequence[features.Statement]] = []
-        for place in order:
-            first, last = place, place + 1
-            if place and divided[place - 1].sentence.present & self._framing:
-                first -= 1
-            if last < len(divided) and divided[last].sentence.present & self._framing:
-                last += 1
-            runs.append(divided[first:last])
-        texts = [divided[place].text for place in order]
+        passages = [divided[place].text for place in order]
         bare = [alone[place] for place in order]
-        wider = [i for i, run in enumerate(runs) if len(run) > 1]
-        texts += [" ".join(each.text for each in runs[i]) for i in wider]
-        bare += [self._bare(runs[i]) for i in wider]
-        all_of = np.array(bare) + self._embedded([features.plain(text) for text in texts], None)
-        scored = [_score(each) for each in all_of]
-        decisive = list(range(len(order)))  # of each candidate: alone or with its neighbours
-        for at, i in enumerate(wider, len(order)):
-            decisive[i] = min(i, at, key=scored.__getitem__)
-        best = max(decisive, key=scored.__getitem__)
-        return all_of[best], texts[best]
+        wider = []
+        for candidate, place in enumerate(order):
+            first = place - 1 if place and frames[place - 1] else place
+            last = place + 2 if any(frames[place + 1 : place + 2]) else place + 1
+            if last - first > 1:
+                run = divided[first:last]
+                wider.append(candidate)
+                passages.append(" ".join(each.text for each in run))
+                bare.append(self._bare(run))
+        return _Candidates(passages, [features.plain(each) for each in passages], bare, wider)
 
-    def _embedded(self, texts: Sequence[str], vector: ArrayLike | None) -> Logits:
-        if vector is None:
-            rows = np.asarray(self.embedder.embed_documents(texts), np.float64)
-        else:
-            rows = np.asarray(vector, np.float64)[None]
-            if rows.shape != (1, len(self._embedding)):
-                raise DimensionMismatch(
-                    f"vector must have shape ({len(self._embedding)},), got {np.shape(vector)}"
-                )
-            if not np.isfinite(rows).all():
-                raise ValueError("vector must be finite")
-        return unit(rows) @ self._embedding
+    def _embedded(self, rows: NDArray[np.float64]) -> Iterator[Logits]:
+        """What embeddings add; the same bits for a row alone and for one of many."""
+        if rows.shape[1:] != self._embedding.shape[1:]:
+            raise DimensionMismatch(
+                f"vector must have shape ({self._embedding.shape[1]},), got {rows.shape[1:]}"
+            )
+        squares = np.einsum("ij,ij->i", rows, rows).tolist()
+        if not all(map(math.isfinite, squares)) and not np.isfinite(rows).all():
+            raise ValueError("vector must be finite")
+        sums = np.einsum("ij,kj->ik", rows, self._embedding).tolist()
+        for square, (important, critical) in zip(squares, sums, strict=True):
+            length = math.sqrt(square)
+            # One of zeros says nothing, nor does one whose length is out of range.
+            known = 0.0 < length < math.inf
+            yield (important / length, critical / length) if known else (0.0, 0.0)
 
     def _bare(self, run: Sequence[features.Statement]) -> Logits:
         """The log-odds of sentences in a row, without the embedding."""
         words = [word for each in run for word in features.words(each.text)]
-        total = self._bias
-        if words:
-            known = self._words
-            hashes, sums, counts = zip(
-                *[known.get(word) or self._word(word) for word in words], strict=True
-            )
-            order = features.runs(hashes)
-            total += self._sum(order) * (GROUP_WEIGHTS[0] / math.sqrt(len(order)))
-            total += sum(sums) * (GROUP_WEIGHTS[1] / math.sqrt(sum(counts)))
-        pairs = features.pairs(run)
-        if pairs:
-            met = self._pairs
-            sums, counts = zip(*[met.get(pair) or self._pair(pair) for pair in pairs], strict=True)
-            total += sum(sums) * (GROUP_WEIGHTS[2] / math.sqrt(sum(counts)))
-        return np.array((total.real, total.imag))
-
-    def _word(self, word: str) -> tuple[int, complex, int]:
-        """Its hash, the sum of its letters' weights, and how many these are."""
-        hashes = features.letters(word)
-        found = (features.word_hash(word), self._sum(hashes), len(hashes))
-        if len(self._words) < _MOST_CACHED:
-            self._words[word] = found
-        return found
-
-    def _pair(self, pair: tuple[int, int]) -> tuple[complex, int]:
-        hashes = features.class_pair(self._names, *pair)
-        found = (self._sum(hashes), len(hashes))
-        if len(self._pairs) < _MOST_CACHED:
-            self._pairs[pair] = found
-        return found
-
-    def _sum(self, hashes: features.Hashes) -> complex:
-        places, signs = buckets(hashes)
-        return complex(np.dot(self._weights[places], signs))
-
-
-def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows of length 1; one of zeros stays."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    lengths[lengths == 0.0] = 1.0
-    result: NDArray[np.float64] = rows / lengths[:, None]
-    return result
+        size = self._words.set_bytes
+        sets = [
+            [
+                known.to_bytes(size, "little")
+                for known in each.sentence.classes[each.first :]
+                if known
+            ]
+            for each in run
+        ]
+        important, critical = self._words.log_odds(words, sets)
+        return important + self._bias[0], critical + self._bias[1]
 
 
 def buckets(hashes: features.Hashes) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
@@ -387,12 +377,13 @@ def _note_once(name: str) -> None:
     )
 
 
-def _probabilities(logits: Logits) -> tuple[float, float]:
+def _probabilities(logits: Logits) -> Logits:
     """Of important and of critical: the softmax with 0 for mundane."""
-    important, critical = logits.tolist()
+    important, critical = logits
     top = max(important, critical, 0.0)
-    parts = math.exp(important - top), math.exp(critical - top), math.exp(-top)
-    return parts[0] / sum(parts), parts[1] / sum(parts)
+    parts = math.exp(important - top), math.exp(critical - top)
+    total = parts[0] + parts[1] + math.exp(-top)
+    return parts[0] / total, parts[1] / total
 
 
 def _score(logits: Logits) -> float:

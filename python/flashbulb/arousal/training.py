@@ -23,7 +23,6 @@ from .model import (
     ArousalModel,
     Head,
     buckets,
-    unit,
 )
 from .rules import RuleSet
 
@@ -215,8 +214,16 @@ def design(texts: Sequence[str], embedder: Embedder) -> Any:
         ),
         shape=(len(texts), 1 << BITS),
     )
-    dense = unit(np.asarray(embedder.embed_documents(said), np.float64)) * EMBEDDING_WEIGHT
+    dense = _unit(np.asarray(embedder.embed_documents(said), np.float64)) * EMBEDDING_WEIGHT
     return sparse.hstack([sparse.csr_matrix(dense), hashed]).tocsr()
+
+
+def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of length 1; one of zeros stays."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths[lengths == 0.0] = 1.0
+    result: NDArray[np.float64] = rows / lengths[:, None]
+    return result
 
 
 def folds(held: Sequence[str], tied: Sequence[str] | None = None) -> list[Fold]:
