@@ -24,6 +24,7 @@ __all__ = [
     "check_limit",
     "check_metadata",
     "check_moment",
+    "check_namespace",
     "check_optional_text",
     "check_status",
     "check_tags",
@@ -57,6 +58,11 @@ def check_text(value: object, name: str, *, empty: bool = False) -> str:
     if not empty and not value.strip():
         raise ValueError(f"{name} must not be blank, got {value[:20]!r}")
     return value
+
+
+def check_namespace(value: object) -> str:
+    """The name of a namespace."""
+    return check_text(value, "namespace")
 
 
 def check_optional_text(value: object, name: str) -> str | None:

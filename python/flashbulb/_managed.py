@@ -12,7 +12,14 @@ from types import TracebackType
 from typing import Any, TypeVar, get_args
 
 from flashbulb import _reading, transfer
-from flashbulb._check import check_bool, check_id, check_limit, check_text
+from flashbulb._check import (
+    check_bool,
+    check_count,
+    check_id,
+    check_limit,
+    check_namespace,
+    check_text,
+)
 from flashbulb._duplicates import OnDuplicate, check_on_duplicate
 from flashbulb._judging import Detector
 from flashbulb._store import Space, Store
@@ -24,13 +31,16 @@ from flashbulb.errors import ReadOnlyStore, StoreClosed
 from flashbulb.photograph import Photographer
 from flashbulb.policy import Policy
 from flashbulb.reconsolidation import Reconsolidation
-from flashbulb.records import Record, Stats
+from flashbulb.records import NamespaceCount, Record, Stats
 from flashbulb.storage.sqlite import Durability
 from flashbulb.surprise import SurpriseMode
 
 __all__ = ["ManagedStore"]
 
 Self = TypeVar("Self", bound="ManagedStore")
+
+DEFAULT_MEMORY_BUDGET = 1 << 30
+"""Bytes; over a thousand namespaces of a thousand short memories."""
 
 
 class ManagedStore:
@@ -50,6 +60,7 @@ class ManagedStore:
         durability: Durability = "full",
         timeout: float = 5.0,
         approximate: bool = False,
+        memory_budget: int | None = DEFAULT_MEMORY_BUDGET,
         on_duplicate: OnDuplicate = "occurrence",
         reconsolidation: Reconsolidation | None = None,
         read_only: bool = False,
@@ -73,7 +84,8 @@ class ManagedStore:
         wait = check_limit(timeout, "timeout")
         if wait is None or wait < 0:
             raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")
-        self._name = check_text(namespace, "namespace")
+        budget = None if memory_budget is None else check_count(memory_budget, "memory_budget")
+        self._name = check_namespace(namespace)
         self._clock = clock
         self._neutral = check_bool(neutral, "neutral")
         if photographer is not None and not isinstance(photographer, Photographer):
@@ -97,6 +109,7 @@ class ManagedStore:
             durability=durability,
             timeout=wait,
             approximate=check_bool(approximate, "approximate"),
+            memory_budget=budget,
             now=self._now(None),
             read_only=check_bool(read_only, "read_only"),
         )
@@ -118,10 +131,29 @@ class ManagedStore:
         The returned object needs no closing; it ends with the ``Memory`` that opened the store.
         """
         view = copy.copy(self)
-        view._name = check_text(name, "namespace")
-        view._root = self._root or self
-        with self._open():
+        view._name = check_namespace(name)
+        view._root = self if self._root is None else self._root
+        with self._locked():
             return view
+
+    def namespaces(self) -> list[NamespaceCount]:
+        """The namespaces of the store that were ever written to, by name, and what each holds.
+
+        One of which everything was forgotten one by one is among them, with 0 memories: its
+        statistics stay until :meth:`forget_all`. No namespace is loaded for this; the memories are
+        counted, which takes about a second for ten million.
+        """
+        with self._locked() as store:
+            return store.namespaces()
+
+    def forget_all(self) -> int:
+        """Forget everything of this namespace in one transaction; return how many memories it had.
+
+        Its statistics of surprise go too: it is as if it had never been written to. Bytes leave
+        the files at the next :meth:`compact`. Other namespaces stay as they are.
+        """
+        with self._open(writing=True) as space:
+            return self._store.forget_all(space)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write this namespace to a JSON Lines file; return the number of memories.
@@ -218,7 +250,9 @@ class ManagedStore:
     def _open(self, *, writing: bool = False) -> Iterator[Space]:
         """This namespace, under the store's lock."""
         with self._locked(writing=writing) as store:
-            yield store.space(self._name)
+            space = store.space(self._name)
+            yield space
+            store.used(space)
 
     def _known(self, space: Space, id: int) -> int:
         checked = check_id(id)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbulb._check import HIGHEST_ID
+from flashbulb._spaces import Space, Spaces
 from flashbulb.embedding import Embedder
 from flashbulb.engine import Engine
 from flashbulb.errors import (
@@ -33,6 +34,7 @@ from flashbulb.errors import (
 )
 from flashbulb.lexical import LexicalIndex
 from flashbulb.policy import Policy
+from flashbulb.records import NamespaceCount
 from flashbulb.storage.lock import WriterLock
 from flashbulb.storage.schema import check_path
 from flashbulb.storage.sqlite import Database, Durability
@@ -47,31 +49,6 @@ FLUSH_RECALLS = 64
 FLUSH_SECONDS = 1.0
 
 log = logging.getLogger("flashbulb")
-
-
-class Space:
-    """One namespace in RAM."""
-
-    def __init__(
-        self,
-        name: str,
-        number: int | None,
-        engine: Engine,
-        detector: SurpriseDetector | None,
-        surprise_pins: set[int],
-        refused_pins: int,
-    ) -> None:
-        self.name = name
-        self.number = number
-        """In the database; None until the first memory."""
-        self.engine = engine
-        self.detector = detector
-        self.surprise_pins = surprise_pins
-        self.refused_pins = refused_pins
-        self.lexical: LexicalIndex | None = None
-        """Built at the first recall that needs it."""
-        self.dirty: set[int] = set()
-        """Rows whose strength a recall changed since it was last written."""
 
 
 class Store:
@@ -91,6 +68,7 @@ class Store:
         durability: Durability,
         timeout: float,
         approximate: bool,
+        memory_budget: int | None,
         now: float,
         read_only: bool = False,
     ) -> None:
@@ -106,7 +84,7 @@ class Store:
         self._lock = threading.RLock()
         self._closed = False
         self._interrupted = False
-        self._spaces: dict[str, Space] = {}
+        self._spaces = Spaces(memory_budget)
         self._recalls = 0
         self._flushed = time.monotonic()
         with contextlib.ExitStack() as cleanup:
@@ -241,10 +219,25 @@ class Store:
     # Namespaces
 
     def space(self, name: str) -> Space:
-        """A namespace, read from the database at its first use."""
-        if name not in self._spaces:
-            self._spaces[name] = self.load(name)
-        return self._spaces[name]
+        """A namespace, read from the database if it is not in RAM. Valid under the lock only."""
+        space = self._spaces.get(name)
+        if space is None:
+            space = self.load(name)
+            self._spaces.put(space)
+        return space
+
+    def used(self, space: Space) -> None:
+        """Drop from RAM what the budget has no room for, now that this namespace was used."""
+        leaving = self._spaces.used(space)
+        if not leaving:
+            return
+        try:
+            self.flush()
+        except Exception as error:  # who used it has an answer; the next write will report
+            log.warning("reinforcement could not be written to %s yet: %s", self.path, error)
+        for other in leaving:
+            if not other.dirty:
+                self._spaces.drop(other)
 
     def load(self, name: str) -> Space:
         found = self.database.namespace(name)
@@ -263,14 +256,31 @@ class Store:
 
     def replace(self, space: Space) -> None:
         """Put a freshly loaded namespace in the place of what was in RAM."""
-        self._spaces[space.name] = space
+        self._spaces.put(space)
 
     def discard(self, space: Space) -> None:
         """Drop what is in RAM; it is read again from the record."""
         with contextlib.suppress(Exception):
             self.flush()
-        if self._spaces.get(space.name) is space:
-            del self._spaces[space.name]
+        self._spaces.drop(space)
+
+    def namespaces(self) -> list[NamespaceCount]:
+        """Every namespace by name; none is loaded for this."""
+        loaded = {space.name: space.memory_bytes() for space in self._spaces}
+        return [
+            NamespaceCount(name, memories, loaded.get(name, 0))
+            for name, memories in self.database.namespace_counts()
+        ]
+
+    def forget_all(self, space: Space) -> int:
+        """Delete a namespace with its statistics; return how many memories it had."""
+        count = len(space.engine)
+        if space.number is not None:
+            self.flush()
+            with self.database.transaction():
+                self.database.delete_namespace(space.number)
+            self._spaces.drop(space)
+        return count
 
     def lexical(self, space: Space) -> LexicalIndex:
         if space.lexical is None:
@@ -325,7 +335,7 @@ class Store:
     @contextlib.contextmanager
     def write(self) -> Iterator[Database]:
         """A transaction that also writes what recalls have changed."""
-        changed = [space for space in self._spaces.values() if space.dirty]
+        changed = [space for space in self._spaces if space.dirty]
         with self.database.transaction():
             for space in changed:
                 ids = np.fromiter(sorted(space.dirty), np.int64, len(space.dirty))
@@ -349,7 +359,7 @@ class Store:
 
     def flush(self) -> None:
         """Write what recalls have changed."""
-        if any(space.dirty for space in self._spaces.values()):
+        if any(space.dirty for space in self._spaces):
             with self.write():
                 pass
 
@@ -357,7 +367,7 @@ class Store:
         """Rewrite the file without what was forgotten, and give its room in RAM back."""
         self.flush()
         self.database.compact()
-        for space in self._spaces.values():
+        for space in self._spaces:
             space.engine.compact()
             space.lexical = None  # its slots of forgotten memories go; built again when needed
 

@@ -77,6 +77,12 @@ class Memory(ManagedStore):
     approximate : bool
         True: recalls from 200,000 memories or more look only at those that are near the question,
         at all flashbulbs, and at what shares its words, see :meth:`Engine.search`. False: at all.
+    memory_budget : int or None
+        Bytes of RAM that the namespaces of the store may take together, by default 1 GiB; None:
+        any number. A namespace is loaded when it is first used; beyond the budget the least
+        recently used ones leave RAM, and are loaded again when they are used. Nothing is lost by
+        that. The namespace in use stays, whatever it takes. Counted are vectors and strengths
+        (``Engine.memory_bytes``), and words and statistics, which are estimated.
     on_duplicate : {"occurrence", "keep"} or callable
         What becomes of a text that is remembered again, where `remember` is not told otherwise.
     reconsolidation : Reconsolidation, optional
@@ -204,7 +210,7 @@ class Memory(ManagedStore):
         self, drafts: Sequence[Draft], on_duplicate: OnDuplicate | None
     ) -> builtins.list[Record]:
         wanted = self._on_duplicate if on_duplicate is None else check_on_duplicate(on_duplicate)
-        with self._open(writing=True):
+        with self._locked(writing=True):
             pass  # a closed store says so before the embedder works
         if not drafts:
             return []
@@ -457,7 +463,7 @@ class Memory(ManagedStore):
             neutral=self._neutral,
             now=self._now(now),
         )
-        with self._open():
+        with self._locked():
             pass  # a closed store says so before the embedder works
         vector = self._embedder.embed_queries([question.text])[0]
         with self._open() as space:

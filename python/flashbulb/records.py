@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from flashbulb.photograph import Extracted
 
 __all__ = [
     "Hit",
+    "NamespaceCount",
     "NearDuplicate",
     "Occurrence",
     "Record",
@@ -186,6 +187,15 @@ def rounded_terms(total: float, terms: tuple[float, ...]) -> list[float]:
     largest = max(range(len(terms)), key=lambda i: abs(terms[i]))
     rounded[largest] = round(rounded[largest] + round(total, 4) - sum(rounded), 4)
     return rounded
+
+
+class NamespaceCount(NamedTuple):
+    """A namespace of a store, and what it holds."""
+
+    name: str
+    memories: int
+    loaded_bytes: int
+    """What it takes in RAM, about; 0: it is not loaded. ``Memory(memory_budget=)`` bounds it."""
 
 
 class Stats(TypedDict):

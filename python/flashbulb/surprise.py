@@ -25,6 +25,8 @@ __all__ = ["Surprise", "SurpriseDetector", "SurpriseMode", "standard_score"]
 SurpriseMode = Literal["centroid", "neighbours", "combined"]
 
 _SECONDS_PER_DAY = 86_400.0
+_SCALE_BYTES = 5_000  # the bins of a histogram, and what is around them
+_TAG_BYTES = 180  # a digest as text, a time, their place in the dictionary
 
 # The distances that a mode looks at.
 _PARTS: dict[str, tuple[str, ...]] = {
@@ -100,6 +102,12 @@ class SurpriseDetector:
     def samples(self) -> int:
         """How many distances the statistics hold."""
         return self._scales[_PARTS[self.mode][0]].moments.count
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what the statistics take in RAM, without the memories."""
+        centroid = 0 if self._centroid is None else 16 * self._centroid.dim
+        return centroid + _SCALE_BYTES * len(self._scales) + _TAG_BYTES * len(self.last_seen)
 
     def score(self, vector: ArrayLike, tags: Sequence[str], now: Time) -> Surprise:
         """Surprise of an event; changes nothing.

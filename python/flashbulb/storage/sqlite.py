@@ -162,6 +162,15 @@ class Database:
         rows = self._all("SELECT id, refused_pins FROM namespaces WHERE name = ?", (name,))
         return rows[0] if rows else None
 
+    def namespace_counts(self) -> list[tuple[str, int]]:
+        """(name, memories) of every namespace, by name."""
+        return self._all(
+            "SELECT name, (SELECT count(*) FROM memories WHERE namespace = namespaces.id) "
+            "FROM namespaces ORDER BY name",
+            (),
+            (str, int),
+        )
+
     def create_namespace(self, name: str) -> int:
         self._all("INSERT INTO namespaces (name) VALUES (?)", (name,))
         return self._count("SELECT id FROM namespaces WHERE name = ?", (name,))
@@ -300,10 +309,21 @@ class Database:
 
     def delete(self, id: int) -> None:
         """Delete a memory with everything that was derived from it."""
+        self._delete("SELECT ?", id)
+
+    def delete_namespace(self, namespace: int) -> None:
+        """Delete all memories of a namespace, its statistics, and the namespace."""
+        self._delete("SELECT id FROM memories WHERE namespace = ?", namespace)
+        for table in ("surprise", "last_seen", "changed", "snapshots"):
+            self._all(f"DELETE FROM {table} WHERE namespace = ?", (namespace,))
+        self._all("DELETE FROM namespaces WHERE id = ?", (namespace,))
+
+    def _delete(self, ids: str, parameter: int) -> None:
+        """Delete the memories whose ids a SELECT with one parameter gives."""
         texts = self._all(
-            "SELECT text FROM memories WHERE id = ? UNION SELECT text FROM versions "
-            "WHERE memory = ?",
-            (id, id),
+            f"SELECT text FROM memories WHERE id IN ({ids}) UNION "
+            f"SELECT text FROM versions WHERE memory IN ({ids})",
+            (parameter, parameter),
             (str,),
         )
         for (text,) in texts:
@@ -316,7 +336,7 @@ class Database:
             ("traces", "id"),
             ("memories", "id"),
         ):
-            self._all(f"DELETE FROM {table} WHERE {column} = ?", (id,))
+            self._all(f"DELETE FROM {table} WHERE {column} IN ({ids})", (parameter,))
 
     def same_digest(self, namespace: int, digest: bytes, completed: int) -> list[int]:
         """Memories that could be a repeat, but for those whose status is `completed`."""
