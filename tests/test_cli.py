@@ -33,6 +33,7 @@ VERBS = [
     "replay",
     "reconsolidate",
     "history",
+    "backup",
 ]
 START = "2026-01-05T08:00:00+00:00"
 DAY_30 = "2026-02-04T08:00:00+00:00"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["bad_rows", "replacing", "table_rows"]
+__all__ = ["bad_rows", "outside_the_store", "replacing", "table_rows"]
 
 _MOST_REPORTED = 10
 
@@ -37,6 +37,20 @@ def replacing(target: str, mode: int = 0o600) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def outside_the_store(store: str, path: str) -> str:
+    """The real path of a file that is none of those of the open store at the real path `store`.
+
+    To open and close one of those would drop the locks that SQLite holds.
+    """
+    target = os.path.realpath(path)
+    if store != ":memory:" and os.path.exists(target):
+        for end in ("", "-wal", "-shm", ".lock"):
+            own = store + end
+            if os.path.exists(own) and os.path.samefile(own, target):
+                raise ValueError(f"{path} is a file of the open store itself")
+    return target
 
 
 def table_rows(

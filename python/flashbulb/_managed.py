@@ -32,6 +32,7 @@ from flashbulb.photograph import Photographer
 from flashbulb.policy import Policy
 from flashbulb.reconsolidation import Reconsolidation
 from flashbulb.records import NamespaceCount, Record, Stats
+from flashbulb.storage.backup import Progress, copy_store
 from flashbulb.storage.sqlite import Durability
 from flashbulb.surprise import SurpriseMode
 
@@ -175,6 +176,41 @@ class ManagedStore:
         moment = self._now(None)
         with self._open(writing=True) as space:
             return transfer.import_(self._store, space, os.fspath(path), moment, new_ids=new_ids)
+
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        """Copy the whole store, with all namespaces, to another file, which is a store too.
+
+        The copy is the state of one moment. Other calls go on meanwhile, and other processes write
+        if this ``Memory`` only reads. The file gets its name once it is complete and durable.
+
+        Parameters
+        ----------
+        path : str or path
+        overwrite : bool
+            Whether a file that is there may be replaced; not one that is open as a store.
+        progress : callable, optional
+            Called with the number of pages that are copied and of all; if it raises, there is no
+            copy.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a file already, without `overwrite`.
+        """
+        target = os.path.realpath(check_text(os.fspath(path), "path"))
+        check_bool(overwrite, "overwrite")
+        with self._locked() as store:
+            store.flush()
+            if store.path == ":memory:":  # it has one connection, and no other can see it
+                store.database.copy(target, overwrite=overwrite, progress=progress)
+                return
+        copy_store(store.path, target, overwrite=overwrite, progress=progress)
 
     def compact(self) -> None:
         """Give back the room of forgotten memories: afterwards no file holds their bytes.

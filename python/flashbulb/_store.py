@@ -88,10 +88,9 @@ class Store:
         self._recalls = 0
         self._flushed = time.monotonic()
         with contextlib.ExitStack() as cleanup:
-            if self.path != ":memory:":
-                check_path(self.path, read_only=read_only)
             writer = None
             if self.path != ":memory:" and not read_only:
+                check_path(self.path)
                 writer = WriterLock(self.path, timeout)
                 cleanup.callback(writer.release)
             self.database = Database(self.path, durability, timeout, read_only=read_only)
@@ -145,7 +144,6 @@ class Store:
         """
         if not self.read_only:
             return False
-        check_path(self.path, read_only=True)
         with contextlib.ExitStack() as cleanup:
             newer = Database(self.path, "full", self._timeout, read_only=True)
             cleanup.callback(newer.close)

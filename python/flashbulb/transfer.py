@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +24,7 @@ from flashbulb._check import (
     to_json,
 )
 from flashbulb._draft import Draft
-from flashbulb._files import replacing
+from flashbulb._files import outside_the_store, replacing
 from flashbulb._store import Space, Store, check_embedder, policy_from_json, policy_to_json
 from flashbulb._time import to_seconds
 from flashbulb.engine import Engine
@@ -44,7 +43,7 @@ _PINNED_BY = (None, "user", "surprise")
 
 def export(store: Store, space: Space, path: str) -> int:
     """Write the namespace to `path`, atomically, under the store's lock."""
-    target = _outside_the_store(store, path)
+    target = outside_the_store(store.path, path)
     ids = space.engine.ids.tolist()
     with replacing(target) as file:
         file.write(_line(_header(store, space, len(ids))))
@@ -52,20 +51,6 @@ def export(store: Store, space: Space, path: str) -> int:
             for line in _lines(store, space, ids[start : start + _BATCH]):
                 file.write(_line(line))
     return len(ids)
-
-
-def _outside_the_store(store: Store, path: str) -> str:
-    """The real path, if it is none of the store's own files.
-
-    To open and close one of those would drop the locks that SQLite holds.
-    """
-    target = os.path.realpath(path)
-    if store.path != ":memory:" and os.path.exists(target):
-        for end in ("", "-wal", "-shm", ".lock"):
-            own = store.path + end
-            if os.path.exists(own) and os.path.samefile(own, target):
-                raise ValueError(f"{path} is a file of the open store itself")
-    return target
 
 
 def _header(store: Store, space: Space, memories: int) -> dict[str, Any]:
@@ -125,7 +110,7 @@ class _Parsed:
     """An export file, read and found good as a whole."""
 
     def __init__(self, store: Store, path: str, lowest_id: int) -> None:
-        with open(_outside_the_store(store, path), "rb") as file:
+        with open(outside_the_store(store.path, path), "rb") as file:
             lines = file.read().split(b"\n")
         if lines[-1] == b"":
             lines.pop()

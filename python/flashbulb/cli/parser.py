@@ -48,6 +48,7 @@ exit codes:
         example: str,
         *,
         store: bool = True,
+        namespace: bool = True,
         now: bool = True,
     ) -> argparse.ArgumentParser:
         command: argparse.ArgumentParser = commands.add_parser(
@@ -60,9 +61,10 @@ exit codes:
         command.set_defaults(run=run)
         if store:
             command.add_argument("--store", required=True, metavar="PATH", help="the store's file")
-            command.add_argument(
-                "--namespace", default="default", metavar="NAME", help="whose memories"
-            )
+            if namespace:
+                command.add_argument(
+                    "--namespace", default="default", metavar="NAME", help="whose memories"
+                )
             command.add_argument(
                 "--timeout",
                 type=_seconds,
@@ -96,6 +98,7 @@ exit codes:
         now=False,
     )
     _replay(verb)
+    _backup(verb)
     return parser
 
 
@@ -377,6 +380,21 @@ def _replay(verb: _Verb) -> None:
         "--until", metavar="TIME", help="... that end then (default: now), in the file's order"
     )
     command.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _backup(verb: _Verb) -> None:
+    command = verb(
+        "backup",
+        verbs.backup,
+        "copy a store, with all its namespaces, while it is in use",
+        "flashbulb backup /backups/agent.db --store agent.db",
+        namespace=False,
+        now=False,
+    )
+    command.add_argument("copy", metavar="COPY", help="a new file; it is a store too")
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace what is there, if nobody uses it"
+    )
 
 
 # Types of arguments. argparse shows the message of an ArgumentTypeError, with exit code 2.

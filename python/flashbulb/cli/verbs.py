@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import Namespace
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flashbulb.cli import output
-from flashbulb.drawing import console
+from flashbulb.drawing import console, printable
 from flashbulb.errors import FlashbulbError, ReadOnlyStore, StoreLocked
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from flashbulb.arousal import ArousalDetector
 
 __all__ = [
+    "backup",
     "complete",
     "demo",
     "explain",
@@ -284,6 +286,19 @@ def stats(arguments: Namespace) -> int:
         output.print_json(dict(counts))
     else:
         output.stats_table(console(), counts)
+    return 0
+
+
+def backup(arguments: Namespace) -> int:
+    from flashbulb.storage.backup import copy_store
+
+    source, target = (os.path.realpath(path) for path in (arguments.store, arguments.copy))
+    copy_store(source, target, overwrite=arguments.overwrite, timeout=arguments.timeout)
+    size = os.path.getsize(target)
+    if arguments.json:
+        output.print_json({"copy": arguments.copy, "bytes": size})
+    else:
+        console().print(f"copied {size / 1e6:.1f} MB to {printable(arguments.copy)}", markup=False)
     return 0
 
 

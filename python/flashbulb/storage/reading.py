@@ -21,19 +21,28 @@ _Identity: TypeAlias = "tuple[int, ...]"
 
 
 class ReadTransaction:
-    """The newest committed state of the store at `path`, a real path; it is there.
+    """The newest committed state of the store at `path`, a real path.
 
-    `timeout` is how many seconds to wait for another program that holds the file.
+    Parameters
+    ----------
+    timeout : float
+        Seconds to wait for another program that holds the file.
+    older : bool
+        Whether the store may be of an older version, as it is when it is only copied.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no store.
     ReadOnlyStore
-        If the store is of an older version: only a writer brings it to the present one.
+        If it is empty or of an older version: only a writer brings it to the present one.
     CorruptStore, StoreUnavailable, StoreLocked
         As for a writer.
     """
 
-    def __init__(self, path: str, timeout: float) -> None:
+    def __init__(self, path: str, timeout: float, *, older: bool = False) -> None:
+        schema.check_path(path, read_only=True)
+        schema.check_file(path, timeout)
         self._path = path
         self._note = ReaderNote(path)
         try:
@@ -45,10 +54,22 @@ class ReadTransaction:
         try:
             self._identity = self._identify()
             with translated(path):
-                _check_version(self.connection, path)
+                self.version = schema.check_header(self.connection, path)
+            self._check_version(older)
         except BaseException:
             self.close()
             raise
+
+    def _check_version(self, older: bool) -> None:
+        if self.version == 0:
+            raise ReadOnlyStore(
+                f"{self._path} is empty; open it once for writing, to make a store of it"
+            )
+        if self.version < schema.VERSION and not older:
+            raise ReadOnlyStore(
+                f"{self._path} is of version {self.version} of the store format; open it once for "
+                f"writing, to bring it to version {schema.VERSION}"
+            )
 
     def _open(self, timeout: float) -> tuple[sqlite3.Connection, bool]:
         try:
@@ -90,14 +111,3 @@ class ReadTransaction:
     def close(self) -> None:
         self.connection.close()
         self._note.release()
-
-
-def _check_version(connection: sqlite3.Connection, path: str) -> None:
-    version = schema.check_header(connection, path)
-    if version == 0:
-        raise ReadOnlyStore(f"{path} is empty; open it once for writing, to make a store of it")
-    if version < schema.VERSION:
-        raise ReadOnlyStore(
-            f"{path} is of version {version} of the store format; open it once for writing, to "
-            f"bring it to version {schema.VERSION}"
-        )

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from flashbulb.errors import CorruptStore, ReadOnlyStore, StoreLocked
 from flashbulb.storage import schema
+from flashbulb.storage.backup import Progress, copy_store
 from flashbulb.storage.reading import ReadTransaction
 from flashbulb.storage.rows import TRACE_COLUMNS, Loaded, Row
 from flashbulb.storage.translation import decoding, translated
@@ -61,13 +62,13 @@ class Database:
         wait = min(timeout, 1e6)
         self._reading: ReadTransaction | None = None
         self.is_new = False
-        if path != ":memory:":
-            schema.check_file(path, wait)
         if read_only:
             self._reading = ReadTransaction(path, wait)
             self._connection = self._reading.connection
             _open.add(self)
             return
+        if path != ":memory:":
+            schema.check_file(path, wait)
         with translated(path):
             self._connection = sqlite3.connect(
                 path, timeout=wait, isolation_level=None, check_same_thread=False
@@ -494,6 +495,10 @@ class Database:
             for end in ("", "-wal")
             if os.path.exists(self.path + end)
         )
+
+    def copy(self, target: str, *, overwrite: bool, progress: Progress | None) -> None:
+        """A backup through this very connection, as a database in RAM needs it."""
+        copy_store(self._connection, target, overwrite=overwrite, progress=progress)
 
     def compact(self) -> None:
         """Rewrite the file without what was deleted, and empty the log.

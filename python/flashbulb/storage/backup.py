@@ -1,0 +1,135 @@
+"""A copy of a store while it is in use: one state of it, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TypeAlias
+
+from flashbulb._files import outside_the_store
+from flashbulb.errors import StoreLocked
+from flashbulb.storage.lock import WriterLock
+from flashbulb.storage.reading import ReadTransaction
+from flashbulb.storage.schema import check_path, connect
+from flashbulb.storage.translation import translated
+
+__all__ = ["LOG_ENDS", "Progress", "copy_store", "replacing_store"]
+
+Progress: TypeAlias = "Callable[[int, int], object]"
+"""Called with the number of pages that are copied, and of all."""
+
+LOG_ENDS = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database."""
+
+_PAGES_AT_ONCE = 256
+
+
+def copy_store(
+    source: str | sqlite3.Connection,
+    target: str,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    timeout: float = 5.0,
+) -> None:
+    """Copy the newest committed state of a store to the file `target`, all of it or nothing.
+
+    Parameters
+    ----------
+    source : str or Connection
+        The store's real path, which is read through a connection of its own, so that nobody is held
+        up; or a database in RAM, that nobody may use meanwhile.
+    target : str
+        A real path.
+    overwrite : bool
+        Whether a file that is there may be replaced; if it is a store, nobody may use it.
+    progress : callable, optional
+        What it raises ends the copying.
+
+    Raises
+    ------
+    FileExistsError, StoreLocked
+        If there is a file that may not be replaced, or a store that is in use.
+    ValueError
+        If the target is a file of the store itself.
+    """
+    if not isinstance(source, str):
+        with replacing_store(target, overwrite=overwrite, timeout=timeout) as temporary:
+            _copy(source, temporary, progress)
+        return
+    outside_the_store(source, target)
+    with (
+        closing(ReadTransaction(source, timeout, older=True)) as reading,
+        replacing_store(target, overwrite=overwrite, timeout=timeout) as temporary,
+    ):
+        _copy(reading.connection, temporary, progress)
+
+
+def _copy(source: sqlite3.Connection, temporary: str, progress: Progress | None) -> None:
+    def report(_: int, remaining: int, total: int) -> None:
+        if progress is not None:
+            progress(total - remaining, total)
+
+    with translated(temporary), closing(connect(temporary, "mode=rwc", 0.0)) as target:
+        # The file counts only once it has been synchronised and has its name.
+        target.execute("PRAGMA journal_mode = OFF").fetchone()
+        target.execute("PRAGMA synchronous = OFF")
+        source.backup(target, pages=_PAGES_AT_ONCE, progress=report)
+
+
+@contextlib.contextmanager
+def replacing_store(target: str, *, overwrite: bool, timeout: float) -> Iterator[str]:
+    """The path of a database to be written, and closed; it then becomes the store `target`.
+
+    Raises
+    ------
+    FileExistsError, StoreLocked
+        As :func:`copy_store`.
+    """
+    check_path(target)
+    folder, name = os.path.split(target)
+    with contextlib.ExitStack() as stack:
+        stack.callback(WriterLock(target, timeout).release)
+        _check_target(target, overwrite, timeout)
+        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+        for end in ("", *LOG_ENDS):
+            stack.callback(_remove, temporary + end)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield temporary
+        _synchronise(temporary)
+        _check_target(target, overwrite, timeout)
+        os.replace(temporary, target)
+        _synchronise(folder)
+
+
+def _check_target(target: str, overwrite: bool, timeout: float) -> None:
+    if not os.path.exists(target):
+        return
+    if not overwrite:
+        raise FileExistsError(f"{target} is there already, and may not be replaced")
+    if not any(os.path.exists(target + end) for end in LOG_ENDS):
+        return
+    # SQLite would take the log of the old file for one of the new. A connection that closes as the
+    # last one leaves none.
+    with translated(target), closing(connect(target, "mode=rw", timeout)) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    left = [target + end for end in LOG_ENDS if os.path.exists(target + end)]
+    if left:
+        raise StoreLocked(f"{target} cannot be replaced: somebody reads it ({', '.join(left)})")
+
+
+def _synchronise(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
