@@ -192,10 +192,10 @@ def test_a_newer_version_says_what_to_do(saved: Path) -> None:
         ArousalModel.load(saved)
 
 
-def test_what_cannot_be_read_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ArousalModel.load(tmp_path / "no.npz")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ValueError, match="path must be a file, got the folder"):
         ArousalModel.load(tmp_path)
 
 

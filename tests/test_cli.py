@@ -585,7 +585,7 @@ def test_the_store_keeps_its_policy(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("line", "code"),
-    [("explain - <&-", 0), ("remember - --store {store} <&-", 2), ("explain x >&-", 0)],
+    [("explain - <&-", 2), ("remember - --store {store} <&-", 2), ("explain x >&-", 0)],
 )
 def test_a_closed_stream_is_an_empty_one(tmp_path: Path, line: str, code: int) -> None:
     shell = f"{sys.executable} -m flashbulb {line.format(store=tmp_path / 'store')}"

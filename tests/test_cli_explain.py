@@ -90,6 +90,32 @@ def test_explain_judges_as_the_store_does_and_stores_nothing(
         assert len(memory) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain", ""], "text must not be blank, got ''"),
+        (["explain", "x", "--model", "text.bin"], "no archive of arrays"),
+        (["explain", "x", "--model", "."], "path must be a file, got the folder ."),
+        (["train-arousal", "utf16.tsv", "--output", "m.npz"], "must be UTF-8, got UTF-16"),
+        (["replay", "utf16.tsv", "--store", "r.db"], "must be UTF-8, got UTF-16"),
+    ],
+)
+def test_bad_texts_and_files_are_named(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.bin").write_bytes(b"root:x:0:0\n")
+    Path("utf16.tsv").write_text("text\tlabel\nabc\tcritical\n", "utf-16")
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not Path("r.db").exists()
+
+
 def test_explain_of_a_store_that_is_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -210,7 +210,7 @@ def test_no_texts(embedder: Embedder) -> None:
 
 
 def test_bad_arguments_name_what_came(embedder: Embedder) -> None:
-    with pytest.raises(TypeError, match="sequence of texts, got one str"):
+    with pytest.raises(TypeError, match="texts must be a sequence of str, got the single"):
         embedder.embed_documents("not a list")
     with pytest.raises(TypeError, match="got int at position 1"):
         embedder.embed_documents(["fine", 3])  # type: ignore[list-item]

@@ -126,7 +126,7 @@ BAD_ADD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "too long": ({"vectors": np.ones(5)}, DimensionMismatch, "4 dimensions, got 5"),
     "nothing": ({"vectors": []}, DimensionMismatch, "got 0"),
     "ragged": ({"vectors": [[1, 2, 3, 4], [1, 2, 3]]}, DimensionMismatch, "row 1 .* 4 .* got 3"),
-    "nested": ({"vectors": [[1, 2, 3, 4], [[1], 2]]}, ValueError, "inhomogeneous"),
+    "nested": ({"vectors": [[1, 2, 3, 4], [[1], 2]]}, ValueError, "rows of real numbers"),
     "number": ({"vectors": 1.0}, ValueError, "shape"),
     "cube": ({"vectors": np.ones((2, 2, 4))}, ValueError, "shape"),
     "text": ({"vectors": ["a", "b", "c", "d"]}, TypeError, "real numbers"),

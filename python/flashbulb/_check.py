@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,24 @@ __all__ = [
     "check_bool",
     "check_count",
     "check_dim",
+    "check_file",
     "check_filter",
     "check_id",
+    "check_items",
     "check_limit",
+    "check_mapping",
     "check_metadata",
     "check_moment",
     "check_namespace",
+    "check_number",
     "check_optional_text",
+    "check_path",
     "check_status",
+    "check_str",
     "check_tags",
     "check_text",
     "check_unit",
+    "is_one_of",
     "same_json",
     "to_json",
 ]
@@ -43,11 +51,16 @@ MAX_DEPTH = 32
 """Levels of metadata: what is stored can be read however deep the reader's own calls are."""
 
 
-def check_text(value: object, name: str, *, empty: bool = False) -> str:
-    """A string that can be stored: UTF-8, and not blank unless `empty` is allowed."""
+def check_str(value: object, name: str) -> str:
+    """Any string."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, got {type(value).__name__}")
-    value = str.__str__(value)  # its characters, where a subclass (an Enum) would say other ones
+    return str.__str__(value)  # its characters, where a subclass (an Enum) would say other ones
+
+
+def check_text(value: object, name: str, *, empty: bool = False) -> str:
+    """A string that can be stored: UTF-8, and not blank unless `empty` is allowed."""
+    value = check_str(value, name)
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -76,14 +89,54 @@ def check_moment(value: object, name: str) -> str | None:
     return to_moment(value, name)
 
 
+def check_path(value: object, name: str = "path") -> str:
+    """The path of a file, as text."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a str or a path, got {type(value).__name__}")
+    path = check_text(os.fspath(value), name)
+    if "\0" in path:
+        raise ValueError(f"{name} must not hold a null character, got {path!r:.80}")
+    return path
+
+
+def check_file(value: object, name: str = "path") -> str:
+    """The path of a file that is there, or can be: of no folder."""
+    path = check_path(value, name)
+    if os.path.isdir(path):
+        raise ValueError(f"{name} must be a file, got the folder {path}")
+    return path
+
+
+def check_items(value: object, name: str, of: str = "str") -> list[Any]:
+    """What a sequence, or anything else to be iterated over, holds; a text or a dict is none."""
+    wanted = f"{name} must be a sequence of {of}"
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{wanted}, got the single {value!r:.80}; write [{value!r:.20}]")
+    if isinstance(value, Mapping):
+        raise TypeError(f"{wanted}, got {type(value).__name__}")
+    items: Any = value
+    try:
+        each = iter(items)
+    except TypeError:
+        raise TypeError(f"{wanted}, got {type(value).__name__}") from None
+    return list(each)
+
+
+def check_mapping(value: object, name: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dict, got {type(value).__name__}")
+    return value
+
+
+def is_one_of(value: object, choices: Container[str]) -> bool:
+    """Whether it is one of these words; nothing else is, an array for one."""
+    return isinstance(value, str) and value in choices
+
+
 def check_tags(value: object, name: str = "tags") -> tuple[str, ...]:
     """Tags without repeats, in the order given."""
-    if isinstance(value, (str, bytes)):
-        raise TypeError(f"{name} must be a sequence of str, got the single {value!r}; write [tag]")
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a sequence of str, got {type(value).__name__}")
-    tags = [check_text(tag, f"{name}[{i}]") for i, tag in enumerate(value)]
-    return tuple(dict.fromkeys(tags))
+    tags = check_items(value, name)
+    return tuple(dict.fromkeys(check_text(tag, f"{name}[{i}]") for i, tag in enumerate(tags)))
 
 
 def to_json(value: object) -> str:
@@ -210,6 +263,14 @@ def check_limit(value: object, name: str) -> float | None:
         number = math.nan
     if math.isnan(number):
         raise ValueError(f"{name} must be a number of float64, got {value!r:.80}")
+    return number
+
+
+def check_number(value: object, name: str) -> float:
+    """A number that float64 holds and that is not NaN."""
+    number = check_limit(value, name)
+    if number is None:
+        raise TypeError(f"{name} must be a number, got None")
     return number
 
 

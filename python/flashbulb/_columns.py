@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
-from flashbulb._check import check_tags
+from flashbulb._check import check_items, check_tags
 from flashbulb.errors import DimensionMismatch, MemoryNotFound
 
 __all__ = ["to_addends", "to_column", "to_ids", "to_tag_sets", "to_unit_rows"]
@@ -69,12 +69,15 @@ def to_column(
     values: Any, count: int, name: str, dtype: type[np.generic] = np.float64
 ) -> NDArray[Any]:
     """One value for all rows, or one a row, as a contiguous column of ``count`` values."""
-    column = np.asarray(values)
     kinds, wanted = "biuf", "numbers"
     if dtype is np.bool_:
         kinds, wanted = "b", "bools"
     elif issubclass(dtype, np.integer):
         kinds, wanted = "iu", "integers"
+    try:
+        column = np.asarray(values)
+    except (TypeError, ValueError):  # lists of different lengths
+        raise TypeError(f"{name} must be {wanted}, got {values!r:.80}") from None
     if column.dtype.kind not in kinds and column.size:
         raise TypeError(f"{name} must be {wanted}, got {type(values).__name__} {values!r:.80}")
     if column.ndim > 1 or (column.ndim == 1 and len(column) != count):
@@ -101,9 +104,9 @@ def to_unit_rows(vectors: ArrayLike, dim: int | None, name: str) -> NDArray[np.f
     """
     try:
         array = np.asarray(vectors)
-    except ValueError:
+    except (TypeError, ValueError):
         _refuse_ragged(vectors, dim, name)
-        raise
+        raise ValueError(f"{name} must be rows of real numbers, got {vectors!r:.80}") from None
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim != 2:
@@ -123,7 +126,10 @@ def to_unit_rows(vectors: ArrayLike, dim: int | None, name: str) -> NDArray[np.f
 
 
 def _refuse_ragged(vectors: Any, dim: int | None, name: str) -> None:
-    shapes = [np.shape(row) for row in vectors]
+    try:
+        shapes = [np.shape(row) for row in vectors]
+    except (TypeError, ValueError):
+        return
     expected = shapes[0] if dim is None else (dim,)
     for i, shape in enumerate(shapes):
         if len(shape) == 1 and shape != expected:
@@ -145,9 +151,7 @@ def to_tag_sets(tags: Iterable[Any] | None, count: int) -> list[tuple[str, ...]]
     """One tag set a row; one sequence of strings is the set of every row, None is no tags."""
     if tags is None:
         return []
-    if isinstance(tags, (str, bytes)):
-        raise TypeError(f"tags must be a sequence of str, got the single {tags!r:.80}")
-    given = list(tags)
+    given = check_items(tags, "tags", "str, or of such sequences")
     if all(isinstance(tag, str) for tag in given):
         return [check_tags(given)] * count
     if len(given) != count:
@@ -161,11 +165,15 @@ def to_addends(
     """One (ids, values) pair for each query; for a single query the pair itself may be given."""
     if addends is None:
         return []
-    given = [addends] if single else list(addends)
+    given = [addends] if single else check_items(addends, "addends", "(ids, values) pairs")
     if len(given) != queries:
         raise ValueError(f"expected one (ids, values) pair for each of {queries} queries")
     pairs = []
-    for ids, values in given:
+    for pair in given:
+        parts = check_items(pair, "an addend", "ids and one of values")
+        if len(parts) != 2:
+            raise ValueError(f"an addend must be an (ids, values) pair, got {len(parts)} parts")
+        ids, values = parts
         exact = to_ids(ids, "addend ids", beyond=None)
         known = exact[exact != NO_ID]
         if len(np.unique(known)) != len(known):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbulb import _core, _reading
+from flashbulb._check import is_one_of
 from flashbulb._columns import to_unit_rows
 from flashbulb._draft import Draft
 from flashbulb._judging import Arousal
@@ -64,7 +65,7 @@ class Question(NamedTuple):
 
 
 def check_on_duplicate(value: OnDuplicate) -> OnDuplicate:
-    if callable(value) or value in get_args(Outcome):
+    if callable(value) or is_one_of(value, get_args(Outcome)):
         return value
     raise ValueError(
         "on_duplicate must be 'occurrence', 'keep' or a callable that returns one of these, "
@@ -75,7 +76,7 @@ def check_on_duplicate(value: OnDuplicate) -> OnDuplicate:
 def ask(decide: Callable[[Record, str], Outcome], question: Question) -> Outcome:
     """What the caller's function says; to be called without any lock."""
     outcome = decide(question.existing, question.text)
-    if outcome not in get_args(Outcome):
+    if not is_one_of(outcome, get_args(Outcome)):
         raise ValueError(f"on_duplicate must return 'occurrence' or 'keep', got {outcome!r:.80}")
     return outcome
 

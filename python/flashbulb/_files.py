@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import os
@@ -9,6 +10,8 @@ import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from flashbulb._check import check_file
 
 __all__ = ["bad_rows", "outside_the_store", "replacing", "table_rows"]
 
@@ -39,12 +42,12 @@ def replacing(target: str, mode: int = 0o600) -> Iterator[BinaryIO]:
         raise
 
 
-def outside_the_store(store: str, path: str) -> str:
+def outside_the_store(store: str, path: str | os.PathLike[str]) -> str:
     """The real path of a file that is none of those of the open store at the real path `store`.
 
     To open and close one of those would drop the locks that SQLite holds.
     """
-    target = os.path.realpath(path)
+    target = os.path.realpath(check_file(path))
     if store != ":memory:" and os.path.exists(target):
         for end in ("", "-wal", "-shm", ".lock"):
             own = store + end
@@ -76,6 +79,9 @@ def table_rows(
     error : type of ValueError
         What is raised for a header that is not as wanted.
     """
+    with path.open("rb") as beginning:
+        if beginning.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise error(f"{path} must be UTF-8, got UTF-16: save it in UTF-8")
     quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         try:

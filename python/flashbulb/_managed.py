@@ -15,10 +15,12 @@ from flashbulb import _reading, transfer
 from flashbulb._check import (
     check_bool,
     check_count,
+    check_file,
     check_id,
     check_limit,
     check_namespace,
-    check_text,
+    check_path,
+    is_one_of,
 )
 from flashbulb._duplicates import OnDuplicate, check_on_duplicate
 from flashbulb._judging import Detector
@@ -67,14 +69,16 @@ class ManagedStore:
         read_only: bool = False,
         clock: Callable[[], Time] = time.time,
     ) -> None:
-        name = check_text(os.fspath(path), "path")
+        name = check_path(path)
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
-        if surprise not in (None, *get_args(SurpriseMode)):
+        if surprise is not None and not is_one_of(surprise, get_args(SurpriseMode)):
             expected = ", ".join(map(repr, get_args(SurpriseMode)))
-            raise ValueError(f"surprise must be None or one of {expected}, got {surprise!r}")
-        if durability not in ("full", "normal"):
-            raise ValueError(f"durability must be 'full' or 'normal', got {durability!r}")
+            raise ValueError(f"surprise must be None or one of {expected}, got {surprise!r:.80}")
+        if not is_one_of(durability, ("full", "normal")):
+            raise ValueError(f"durability must be 'full' or 'normal', got {durability!r:.80}")
+        if not callable(clock):
+            raise TypeError(f"clock must be callable, got {type(clock).__name__}")
         if detector is not None and not callable(getattr(detector, "detect", None)):
             raise TypeError(f"detector must have a detect method, got {type(detector).__name__}")
         if reconsolidation is not None and not isinstance(reconsolidation, Reconsolidation):
@@ -163,7 +167,7 @@ class ManagedStore:
         only when it is complete.
         """
         with self._open() as space:
-            return transfer.export(self._store, space, os.fspath(path))
+            return transfer.export(self._store, space, path)
 
     def import_(self, path: str | os.PathLike[str], *, new_ids: bool = False) -> int:
         """Add the memories of an exported file to this namespace; return their number.
@@ -175,7 +179,7 @@ class ManagedStore:
         new_ids = check_bool(new_ids, "new_ids")
         moment = self._now(None)
         with self._open(writing=True) as space:
-            return transfer.import_(self._store, space, os.fspath(path), moment, new_ids=new_ids)
+            return transfer.import_(self._store, space, path, moment, new_ids=new_ids)
 
     def backup(
         self,
@@ -203,8 +207,10 @@ class ManagedStore:
         FileExistsError
             If there is a file already, without `overwrite`.
         """
-        target = os.path.realpath(check_text(os.fspath(path), "path"))
+        target = os.path.realpath(check_file(path))
         check_bool(overwrite, "overwrite")
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be callable or None, got {type(progress).__name__}")
         with self._locked() as store:
             store.flush()
             if store.path == ":memory:":  # it has one connection, and no other can see it

@@ -67,7 +67,7 @@ class Traces:
         urgency = to_column(np.nan if urgency is None else urgency, count, "urgency")
         if created is None:
             born = np.full(count, now)
-        elif np.ndim(cast(ArrayLike, created)) == 0:
+        elif not isinstance(created, Sequence) and np.ndim(cast(ArrayLike, created)) == 0:
             born = np.full(count, to_seconds(created, "created"))
         else:
             born = to_column(created, count, "created")

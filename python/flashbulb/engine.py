@@ -11,7 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
-from flashbulb._check import check_count, check_dim, check_tags, check_unit
+from flashbulb._check import (
+    check_bool,
+    check_count,
+    check_dim,
+    check_items,
+    check_mapping,
+    check_number,
+    check_tags,
+    check_unit,
+    is_one_of,
+)
 from flashbulb._columns import to_addends, to_column, to_ids, to_tag_sets, to_unit_rows
 from flashbulb._faiss import SearchPath, StorageKind, VectorRows
 from flashbulb._partition import Growth, Partition, Stopped, build
@@ -124,12 +134,12 @@ class Engine:
         storage: StorageKind = "fp32",
         approximate: bool = True,
     ) -> None:
-        if path not in get_args(SearchPath):
-            raise ValueError(f"path must be one of {get_args(SearchPath)}, got {path!r}")
+        if not is_one_of(path, get_args(SearchPath)):
+            raise ValueError(f"path must be one of {get_args(SearchPath)}, got {path!r:.80}")
         if not isinstance(approximate, bool):
             raise TypeError(f"approximate must be a bool, got {approximate!r}")
-        if storage not in ("fp32", "fp16"):
-            raise ValueError(f"storage must be 'fp32' or 'fp16', got {storage!r}")
+        if not is_one_of(storage, ("fp32", "fp16")):
+            raise ValueError(f"storage must be 'fp32' or 'fp16', got {storage!r:.80}")
         policy = Policy() if policy is None else _check_policy(policy)
         if isinstance(dim_or_index, (int, np.integer)):
             rows = VectorRows.own(check_dim(dim_or_index), kind=storage, path=path)
@@ -375,19 +385,30 @@ class Engine:
         k = check_count(k, "k")
         if exact is not None and not isinstance(exact, bool):
             raise TypeError(f"exact must be a bool or None, got {exact!r}")
-        single = np.ndim(queries) == 1
         rows = to_unit_rows(queries, self.dim, "queries")
-        if status is not None and status not in STATUS:
-            raise ValueError(f"status must be one of {sorted(STATUS)}, got {status!r}")
+        single = np.ndim(queries) == 1
+        if status is not None and not is_one_of(status, STATUS):
+            raise ValueError(f"status must be one of {sorted(STATUS)}, got {status!r:.80}")
         start = -np.inf if since is None else to_seconds(since, "since")
         end = np.inf if until is None else to_seconds(until, "until")
         wanted = () if tags is None else check_tags(tags)
         pairs = to_addends(addends, len(rows), single)
         ramp: dict[str, Any] = {}
         if vividness_ramp is not None:
-            start_at, end_at = map(float, vividness_ramp)
-            ramp = {"vividness_ramp_start": start_at, "vividness_ramp_end": end_at}
+            ends = check_items(vividness_ramp, "vividness_ramp", "two numbers")
+            if len(ends) != 2:
+                raise ValueError(f"vividness_ramp must be (start, end), got {len(ends)} values")
+            names = ("vividness_ramp_start", "vividness_ramp_end")
+            ramp = {name: check_number(end, name) for name, end in zip(names, ends, strict=True)}
         policy = self._traces.policy
+        weights = [
+            check_number(default if weight is None else weight, name)
+            for name, weight, default in (
+                ("similarity_weight", similarity_weight, None),
+                ("vividness_weight", vividness_weight, policy.vividness_weight),
+                ("recency_weight", recency_weight, policy.recency_weight),
+            )
+        ]
         with self._reading():
             known = self._traces.known_tags(wanted)
             k = min(k, len(self))
@@ -402,9 +423,7 @@ class Engine:
                 self._traces.table,
                 k,
                 moment,
-                float(similarity_weight),
-                float(policy.vividness_weight if vividness_weight is None else vividness_weight),
-                float(policy.recency_weight if recency_weight is None else recency_weight),
+                *weights,
                 known,
                 len(known) < len(wanted),
                 float(start),
@@ -623,9 +642,10 @@ class Engine:
         """
         moment = to_seconds(now, "now")
         wanted = None if ids is None else to_ids(ids)
+        effective = check_bool(effective, "effective")
         with self._reading():
             rows = self._traces.rows_or_all(wanted)
-            return self._traces.table.vividness(rows, moment, bool(effective))
+            return self._traces.table.vividness(rows, moment, effective)
 
     def vectors(self, ids: ArrayLike) -> NDArray[np.float32]:
         """Copies of the stored unit vectors, (n, dim) float32."""
@@ -690,6 +710,7 @@ class Engine:
             range, a vector does not have unit norm within 1e-5 (fp16: 1e-3), or the storage is
             neither "fp32" nor "fp16": such rows need their index.
         """
+        check_mapping(state, "state")
         missing = {"dim", "next_id", "policy", "vectors", "tags", *COLUMNS} - set(state)
         if missing:
             raise ValueError(f"the state lacks {', '.join(sorted(missing))}")

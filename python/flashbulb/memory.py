@@ -10,9 +10,11 @@ import numpy as np
 
 from flashbulb import _reading
 from flashbulb._check import (
+    HIGHEST_ID,
     check_bool,
     check_count,
     check_id,
+    check_items,
     check_status,
     check_tags,
     check_text,
@@ -200,10 +202,9 @@ class Memory(ManagedStore):
         list of Record
             One for each item, as it stands at the item's `now`.
         """
-        if isinstance(items, (str, bytes, Mapping)):
-            raise TypeError(f"items must be a sequence of memories, got one {type(items).__name__}")
         common = self._now(now)
-        drafts = [Draft.numbered(i, item, common) for i, item in enumerate(items)]
+        given = check_items(items, "items", "memories")
+        drafts = [Draft.numbered(i, item, common) for i, item in enumerate(given)]
         return self._remember(drafts, on_duplicate)
 
     def _remember(
@@ -356,7 +357,7 @@ class Memory(ManagedStore):
         ValueError
             If the detector has no LLM.
         """
-        count = None if limit is None else check_count(limit, "limit")
+        count = None if limit is None else min(check_count(limit, "limit"), HIGHEST_ID)
         moment = self._now(now)
         detector = self._detector
         if not isinstance(detector, ArousalDetector) or not detector.asks_llm:
@@ -394,9 +395,7 @@ class Memory(ManagedStore):
         """
         moment = self._now(now)
         with self._open(writing=True) as space:
-            each = [ids] if isinstance(ids, (int, np.integer)) else ids
-            if isinstance(each, (str, bytes)) or not isinstance(each, Iterable):
-                raise TypeError(f"ids must be an int or a sequence of int, got {ids!r:.80}")
+            each = [ids] if isinstance(ids, (int, np.integer)) else check_items(ids, "ids", "int")
             known = [self._known(space, id) for id in each]
             used = np.array(sorted(set(known)), dtype=np.int64)
             space.engine.touch(used, moment)

@@ -150,9 +150,9 @@ class Policy:
         for field in fields(self):
             value = getattr(self, field.name)
             if (choices := _CHOICES.get(field.name)) is not None:
-                if value not in choices:
+                if not isinstance(value, str) or value not in choices:
                     expected = " or ".join(map(repr, choices))
-                    raise ValueError(f"{field.name} must be {expected}, got {value!r}")
+                    raise ValueError(f"{field.name} must be {expected}, got {value!r:.80}")
                 continue
             if field.type == "bool":
                 if not isinstance(value, bool):
@@ -206,6 +206,8 @@ class Policy:
 
     def floor_for(self, salience: float) -> float:
         """The stability floor that this salience gives."""
+        if not isinstance(salience, (int, float)) or isinstance(salience, bool):
+            raise TypeError(f"salience must be a number, got {type(salience).__name__}")
         if salience >= self.flashbulb_threshold:
             return self.flashbulb_floor
         if salience >= self.important_threshold:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from flashbulb._check import check_text
+from flashbulb._check import check_bool, check_text
 
 __all__ = ["Change", "Reconsolidation", "append_context", "new_part"]
 
@@ -95,7 +95,8 @@ class Reconsolidation:
 
     def change(self, text: str, context: str, *, protected: bool) -> Change | None:
         """What becomes of a text; None: it stays as it is. `protected`: it may only be enhanced."""
-        if protected:
+        text, context = check_text(text, "text", empty=True), check_text(context, "context")
+        if check_bool(protected, "protected"):
             added = self.extract_enhancement(text, context)
             if added is None:
                 return None

@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
 from flashbulb._calibration import DISTANCES, SLACK, SUMS, Scale, check_samples, standard_score
-from flashbulb._check import check_count, check_dim, check_tags
+from flashbulb._check import (
+    check_count,
+    check_dim,
+    check_mapping,
+    check_tags,
+    check_text,
+    is_one_of,
+)
 from flashbulb._columns import to_unit_rows
 from flashbulb._lookahead import CentroidLookahead, Lookahead, NeighbourLookahead, Seen
 from flashbulb._time import Time, to_seconds
@@ -84,9 +91,10 @@ class SurpriseDetector:
         policy: Policy | None = None,
         engine: Engine | None = None,
     ) -> None:
-        if mode not in get_args(SurpriseMode):
+        if not is_one_of(mode, get_args(SurpriseMode)):
             expected = ", ".join(map(repr, get_args(SurpriseMode)))
-            raise ValueError(f"mode must be one of {expected}, got {mode!r}")
+            raise ValueError(f"mode must be one of {expected}, got {mode!r:.80}")
+        _check_parts(policy, engine)
         self.mode: SurpriseMode = mode
         self.policy = Policy() if policy is None else policy
         self.last_seen: MutableMapping[str, float] = {}
@@ -168,6 +176,7 @@ class SurpriseDetector:
 
     def judge(self, seen: Seen, tags: Sequence[str], now: Time) -> Surprise:
         """Surprise of an event that was looked up; changes nothing."""
+        _check_kind(seen, "seen", Seen)
         moment = to_seconds(now, "now")
         distances = self._known(seen)
         z, raw_z = self._scores(distances)
@@ -181,6 +190,7 @@ class SurpriseDetector:
 
     def take(self, seen: Seen, tags: Sequence[str], now: Time) -> None:
         """Takes an event that was looked up ahead into the statistics."""
+        _check_kind(seen, "seen", Seen)
         moment = to_seconds(now, "now")
         names = check_tags(tags)
         distances = self._known(seen)
@@ -191,6 +201,7 @@ class SurpriseDetector:
 
     def is_flashbulb(self, surprise: Surprise) -> bool:
         """Whether it lies beyond the threshold of a stream that has enough samples."""
+        _check_kind(surprise, "surprise", Surprise)
         return self._has_enough() and surprise.z >= self.policy.surprise_z()
 
     def salience(self, surprise: Surprise) -> float:
@@ -198,6 +209,7 @@ class SurpriseDetector:
 
         ``g`` rises linearly from 0 to 1 over the last unit of z before the threshold.
         """
+        _check_kind(surprise, "surprise", Surprise)
         if not self._has_enough():
             return 0.0
         nearness = min(max(surprise.z - (self.policy.surprise_z() - 1.0), 0.0), 1.0)
@@ -258,6 +270,13 @@ class SurpriseDetector:
             If the data are not the state of a detector: no stream of unit vectors (of the
             engine's dimensions, if there is one) has such statistics.
         """
+        if not isinstance(data, bytes):
+            raise TypeError(f"data must be bytes, got {type(data).__name__}")
+        seen = {
+            check_text(tag, "a tag of last_seen"): to_seconds(time, "a time of last_seen")
+            for tag, time in check_mapping(last_seen, "last_seen").items()
+        }
+        _check_parts(policy, engine)
         head, separator, tail = data.partition(b"\n")
         try:
             header = json.loads(head)
@@ -285,7 +304,7 @@ class SurpriseDetector:
             raise ValueError(f"not the state of a surprise detector: {error}") from error
         if not separator:
             raise ValueError("not the state of a surprise detector: it is cut short")
-        detector.last_seen = dict(last_seen)
+        detector.last_seen = seen
         return detector
 
     # -- within ----------------------------------------------------------------------------------
@@ -336,9 +355,10 @@ class SurpriseDetector:
         return None if known is None else known.dim
 
     def _unit(self, vector: ArrayLike) -> NDArray[np.float32]:
+        unit = to_unit_rows(vector, self._dim, "vector")
         if np.ndim(vector) != 1:
             raise ValueError(f"vector must have one dimension, got shape {np.shape(vector)}")
-        return to_unit_rows(vector, self._dim, "vector")
+        return unit
 
     def _centroid_for(self, rows: NDArray[np.float32]) -> _core.Centroid:
         if self._centroid is None:
@@ -376,6 +396,18 @@ class SurpriseDetector:
             seen = self.last_seen.get(tag)
             total += 1.0 if seen is None else -math.expm1(-max(now - seen, 0.0) / scale)
         return total / len(tags)
+
+
+def _check_parts(policy: object, engine: object) -> None:
+    for name, value, kind in (("policy", policy, Policy), ("engine", engine, Engine)):
+        if value is not None and not isinstance(value, kind):
+            wanted = f"{name} must be {kind.__name__} or None"
+            raise TypeError(f"{wanted}, got {type(value).__name__}")
+
+
+def _check_kind(value: object, name: str, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
 
 
 def _split(

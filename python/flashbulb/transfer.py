@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +42,7 @@ _BATCH = 1000
 _PINNED_BY = (None, "user", "surprise")
 
 
-def export(store: Store, space: Space, path: str) -> int:
+def export(store: Store, space: Space, path: str | os.PathLike[str]) -> int:
     """Write the namespace to `path`, atomically, under the store's lock."""
     target = outside_the_store(store.path, path)
     ids = space.engine.ids.tolist()
@@ -109,7 +110,7 @@ def _to_base64(data: bytes) -> str:
 class _Parsed:
     """An export file, read and found good as a whole."""
 
-    def __init__(self, store: Store, path: str, lowest_id: int) -> None:
+    def __init__(self, store: Store, path: str | os.PathLike[str], lowest_id: int) -> None:
         with open(outside_the_store(store.path, path), "rb") as file:
             lines = file.read().split(b"\n")
         if lines[-1] == b"":
@@ -125,7 +126,7 @@ class _Parsed:
         used: set[int] = set()
         number = 1
         try:
-            self._read_header(store, _object(lines[0], _HEADER), path)
+            self._read_header(store, _object(lines[0], _HEADER), str(path))
             for line in lines[1:]:
                 number += 1
                 self._read_memory(_memory(line, self.version), used, lowest_id)
@@ -253,7 +254,9 @@ class _Parsed:
         self.versions = [(new[version[0]], *version[1:]) for version in self.versions]
 
 
-def import_(store: Store, space: Space, path: str, now: float, *, new_ids: bool) -> int:
+def import_(
+    store: Store, space: Space, path: str | os.PathLike[str], now: float, *, new_ids: bool
+) -> int:
     """Add the memories of the file at `path`, all or none, under the store's lock."""
     parsed = _Parsed(store, path, lowest_id=1 if new_ids else store.next_id)
     order = sorted(range(len(parsed.rows)), key=lambda i: parsed.rows[i].id)

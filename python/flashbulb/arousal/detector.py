@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from flashbulb._check import check_items, check_str
 from flashbulb.policy import Policy
 
 from .asking import Cache, NoAnswer, at_a_time
@@ -117,7 +118,7 @@ class ArousalDetector:
             rules = RuleSet.load(rules)
         elif not isinstance(rules, RuleSet):
             raise TypeError(f"rules must be a RuleSet, a path or None, got {rules!r}")
-        if model == "default":
+        if isinstance(model, str) and model == "default":
             model = ArousalModel.default()
         if model is not None and not callable(model):
             raise TypeError(f"model must be callable, 'default' or None, got {model!r}")
@@ -185,6 +186,7 @@ class ArousalDetector:
 
     def shown(self, text: str) -> str:
         """What model and LLM see of a text: not what tells its judge what to answer."""
+        check_str(text, "text")
         return self._steering.without(text)
 
     @property
@@ -229,9 +231,9 @@ class ArousalDetector:
         *,
         ask: bool,
     ) -> list[ArousalResult]:
-        if isinstance(texts, str):
-            raise TypeError("texts must be a sequence of str, got one str")
-        surroundings = [""] * len(texts) if contexts is None else contexts
+        texts = check_items(texts, "texts")
+        surroundings = [""] * len(texts) if contexts is None else check_items(contexts, "contexts")
+        vectors = None if vectors is None else check_items(vectors, "vectors", "arrays")
         for name, values in (("contexts", surroundings), ("vectors", vectors)):
             if values is not None and len(values) != len(texts):
                 raise ValueError(f"expected {len(texts)} {name}, got {len(values)}")

@@ -12,6 +12,8 @@ from importlib import import_module
 from inspect import isawaitable, signature
 from typing import Any, Literal, TypeVar, get_args
 
+from flashbulb._check import check_mapping, check_number, check_str, check_text, is_one_of
+
 from . import prompts
 from .asking import Budget, Cache, Circuit, Clock, MemoryCache, NoAnswer, TimeLimit, within
 from .replies import (
@@ -62,7 +64,8 @@ class Judge(ABC):
         cache: Cache | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or not deadline > 0:
+        seconds = check_number(deadline, "deadline")
+        if not seconds > 0:
             raise ValueError(f"deadline must be a number of seconds above 0, got {deadline!r}")
         if budget_per_hour is not None and (
             isinstance(budget_per_hour, bool)
@@ -71,7 +74,7 @@ class Judge(ABC):
         ):
             raise ValueError(f"budget_per_hour must be 0 or a higher int, got {budget_per_hour!r}")
         self._name = name
-        self._seconds = float(deadline)
+        self._seconds = seconds
         self._clock = clock
         self._circuit = Circuit(clock=clock)
         self._budget = Budget(budget_per_hour, clock)
@@ -97,6 +100,8 @@ class Judge(ABC):
         NoAnswer
             If there is none by the deadline, whatever the cause.
         """
+        check_str(text, "text")
+        check_str(context, "context")
         kept = self._cache if cache is None else cache
         whole = text if about is None else about
         question = json.dumps([self._name, prompts.VERSION, text, context])
@@ -182,8 +187,10 @@ class LLMJudge(Judge):
     ) -> None:
         if not isinstance(model, str) or not model.strip():
             raise ValueError(f"model must be the name of a model, got {model!r}")
-        if mode not in get_args(Mode):
-            raise ValueError(f"mode must be 'auto', 'scores' or 'yes_no', got {mode!r}")
+        if not is_one_of(mode, get_args(Mode)):
+            raise ValueError(f"mode must be 'auto', 'scores' or 'yes_no', got {mode!r:.80}")
+        if options is not None:
+            check_mapping(options, "options")
         if client is not None and (base_url is not None or api_key is not None):
             raise ValueError("a client has a base_url and api_key of its own")
         try:
@@ -218,6 +225,8 @@ class LLMJudge(Judge):
         NoAnswer
             As from :meth:`judge`.
         """
+        check_str(text, "text")
+        check_str(context, "context")
         messages = prompts.photograph(text, context)
         return self._guarded(
             lambda limit: self._server.json(
@@ -233,7 +242,7 @@ class LLMJudge(Judge):
         NoAnswer
             As from :meth:`judge`.
         """
-        messages = [{"role": "user", "content": prompt}]
+        messages = [{"role": "user", "content": check_text(prompt, "prompt")}]
         return self._guarded(lambda limit: self._server.text(messages, limit, self._budget.spend))
 
     def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
+from flashbulb._check import check_file, check_str
 from flashbulb._files import replacing
 from flashbulb.embedding import Embedder, default_embedder
 from flashbulb.errors import DimensionMismatch
@@ -119,6 +121,7 @@ class ArousalModel:
     """
 
     def __init__(self, head: Head, embedder: Embedder) -> None:
+        _check_embedder(embedder)
         if (embedder.dim, embedder.fingerprint) != (len(head.embedding), head.fingerprint):
             raise DimensionMismatch(
                 f"the head was trained with the embedder {head.embedder!r} "
@@ -141,6 +144,7 @@ class ArousalModel:
     @classmethod
     def for_embedder(cls, embedder: Embedder) -> ArousalModel | None:
         """The model that comes with Flashbulb, if it fits this embedder; else None, and a note."""
+        _check_embedder(embedder)
         head = _shipped()
         if head.fingerprint == embedder.fingerprint:
             return cls(head, embedder)
@@ -167,14 +171,16 @@ class ArousalModel:
         OSError, ValueError
             If the file cannot be read, or is no model; if it is of another embedder.
         """
-        return cls(_read(Path(path)), default_embedder() if embedder is None else embedder)
+        return cls(
+            _read(Path(check_file(path))), default_embedder() if embedder is None else embedder
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the coefficients, a quarter of a megabyte; the embedder is only named.
 
         A file that was there is replaced as a whole, or not at all.
         """
-        write_head(self.head, Path(path))
+        write_head(self.head, Path(check_file(path)))
 
     def __call__(
         self,
@@ -208,6 +214,7 @@ class ArousalModel:
         That is how much they fall when the word is left out of the text, or, if it is long, of the
         sentences that decide.
         """
+        check_str(text, "text")
         passage = self._decisive(self._matcher.read(text), None)[1][:_MOST_EXPLAINED]
         whole = self._critical(passage)
         found: dict[str, float] = {}
@@ -322,10 +329,19 @@ def write_head(head: Head, path: Path) -> None:
         )
 
 
+def _check_embedder(value: object) -> None:
+    if not isinstance(value, Embedder) or isinstance(value, type):
+        raise TypeError(f"embedder must be an Embedder, got {type(value).__name__}")
+
+
 def _read(path: Path) -> Head:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is no archive of arrays (.npz)")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
         about = json.loads(arrays.pop("about").tobytes())
         if about.pop("version") != VERSION:
             raise ValueError(f"it is of another version than {VERSION}; train it again")

@@ -21,6 +21,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from flashbulb._check import check_file, check_str
+
 from .lexicon import Lexicon, contractions, inflect
 from .text import CJK, fold
 
@@ -136,7 +138,9 @@ class RuleSet:
         OSError, ValueError
             When it cannot be read, is no TOML, or is no rule file.
         """
-        return cls(_toml.loads(Path(path).read_text(encoding="utf-8")), _ordinary_words())
+        return cls(
+            _toml.loads(Path(check_file(path)).read_text(encoding="utf-8")), _ordinary_words()
+        )
 
     @classmethod
     @cache
@@ -147,6 +151,7 @@ class RuleSet:
 
     def is_unreal(self, context: str) -> bool:
         """Whether a folded context tells, and does not deny, that its text is no event."""
+        check_str(context, "context")
         return self._unreal.search(context) is not None and any(
             self._unreal.search(sentence) and not self._denied.search(sentence)
             for sentence in re.split(r"[.!?;\n。！？]", context)

@@ -167,10 +167,11 @@ def why_not(arguments: Namespace) -> int:
 
 
 def explain(arguments: Namespace) -> int:
+    from flashbulb._check import check_text
     from flashbulb.cli import explaining
     from flashbulb.photograph import photograph
 
-    text = _text(arguments.text)
+    text = check_text(_text(arguments.text), "text")
     created = time.time() if arguments.now is None else arguments.now
     with (
         _memory(arguments, read_only=True) as memory,

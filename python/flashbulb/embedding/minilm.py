@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbulb._check import check_count, check_path
 from flashbulb.embedding.protocol import check_texts
 from flashbulb.embedding.wordpiece import WordPiece, read_vocabulary
 
@@ -44,8 +45,8 @@ class MiniLMEmbedder:
     dim = 384
 
     def __init__(self, model_path: str | Path | None = None, *, threads: int = 1) -> None:
-        self._path = Path(model_path) if model_path is not None else None
-        self._threads = threads
+        self._path = Path(check_path(model_path, "model_path")) if model_path is not None else None
+        self._threads = check_count(threads, "threads")
         self._lock = threading.Lock()
         self._session: Any = None
         self._inputs: frozenset[str] = frozenset()

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from flashbulb._check import check_items
 from flashbulb.errors import DimensionMismatch
 
 __all__ = ["Embedder", "check_texts", "checked_vectors"]
@@ -45,9 +46,7 @@ class Embedder(Protocol):
 
 def check_texts(texts: Sequence[str]) -> list[str]:
     """The texts as a list; a TypeError names the first item that is no string."""
-    if isinstance(texts, (str, bytes)):
-        raise TypeError(f"expected a sequence of texts, got one {type(texts).__name__}: {texts!r}")
-    listed = list(texts)
+    listed = check_items(texts, "texts")
     for place, text in enumerate(listed):
         if not isinstance(text, str):
             raise TypeError(

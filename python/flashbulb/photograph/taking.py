@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from flashbulb._check import check_limit, check_optional_text, check_text
+from flashbulb._check import check_limit, check_mapping, check_optional_text, check_text
 from flashbulb._time import Time, to_seconds
 from flashbulb.arousal.asking import Circuit, NoAnswer, TimeLimit, within
 
@@ -185,7 +185,7 @@ def _moment(created: Time) -> datetime:
 
 
 def _given(given: Mapping[str, str | None] | None) -> Iterator[tuple[str, str]]:
-    for name, value in (given or {}).items():
+    for name, value in ({} if given is None else check_mapping(given, "given")).items():
         if name not in FIELDS:
             raise ValueError(f"given must have fields of {', '.join(FIELDS)}, got {name!r:.80}")
         text = check_optional_text(value, name)
