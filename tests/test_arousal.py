@@ -9,6 +9,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -471,3 +472,16 @@ def test_results_are_frozen() -> None:
     with pytest.raises(AttributeError):
         result.score = 0.0  # type: ignore[misc]
     assert json.dumps([e.rule for e in result.evidence])
+
+
+def test_candidates_are_the_rules_of_which_each_part_is_met() -> None:
+    rules, random = RuleSet.default(), Random(0)
+    bits = list(rules.classes.values())
+    parts = [part for rule in rules.rules for part in rule.parts]
+    for count in (0, 1, 2, 4, 8, 16, 64, len(bits)):
+        for _ in range(20):
+            present = random.choice(parts) if count else 0
+            for bit in random.sample(bits, count):
+                present |= bit
+            expected = [r for r in rules.rules if all(part & present for part in r.parts)]
+            assert list(rules.candidates(present)) == expected

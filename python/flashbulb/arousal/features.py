@@ -17,6 +17,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from .lexicon import members
 from .rules import RuleSet
 from .sentence import Sentence
 from .text import CJK
@@ -184,7 +185,7 @@ def class_pair(names: Sequence[str], first: int, second: int) -> Hashes:
     names
         Of the rule file's classes, by bit.
     """
-    ones, others = ([n for i, n in enumerate(names) if bits >> i & 1] for bits in (first, second))
+    ones, others = ([names[i] for i in members(bits)] for bits in (first, second))
     found = [zlib.crc32(f"\x01{one}>{other}".encode()) for one in ones for other in others or [""]]
     return np.array(found, dtype=np.uint32)
 

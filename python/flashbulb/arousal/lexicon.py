@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from .text import CJK
 
-__all__ = ["Lexicon", "Phrase", "contractions", "inflect"]
+__all__ = ["Lexicon", "Phrase", "contractions", "inflect", "members"]
 
 Phrase = tuple[tuple[str, ...], int]
 """The words after the first two, and the classes of the whole."""
@@ -110,6 +110,16 @@ def contractions(entry: str) -> list[str]:
         # Alone, "is not" is just its "not".
         forms.append(spelt_out)
     return [entry[: match.start()] + form + entry[match.end() :] for form in forms]
+
+
+def members(classes: int) -> list[int]:
+    """Which bits of a class set are there, lowest first."""
+    found = []
+    while classes:
+        lowest = classes & -classes
+        found.append(lowest.bit_length() - 1)
+        classes ^= lowest
+    return found
 
 
 class Lexicon:

@@ -123,7 +123,9 @@ class RuleMatcher:
         novel"), the text tells none.
         """
         text, folded = reading.text, reading.folded
-        framed = "framed" in self.rules.caps and self.rules.is_unreal(fold(context))
+        framed = bool(
+            context and "framed" in self.rules.caps and self.rules.is_unreal(fold(context))
+        )
         found: list[tuple[float, int, int, _Finding]] = []
         known = unknown = 0
         for offset, _, divided in reading.parts:

@@ -280,16 +280,16 @@ class ArousalModel:
         return _Candidates(passages, [features.plain(each) for each in passages], bare, wider)
 
     def _embedded(self, rows: NDArray[np.float64]) -> Iterator[Logits]:
-        """What embeddings add; the same bits for a row alone and for one of many."""
+        """What embeddings add: a row has the same bits alone and among others."""
         if rows.shape[1:] != self._embedding.shape[1:]:
             raise DimensionMismatch(
                 f"vector must have shape ({self._embedding.shape[1]},), got {rows.shape[1:]}"
             )
-        squares = np.einsum("ij,ij->i", rows, rows).tolist()
-        if not all(map(math.isfinite, squares)) and not np.isfinite(rows).all():
-            raise ValueError("vector must be finite")
-        sums = np.einsum("ij,kj->ik", rows, self._embedding).tolist()
-        for square, (important, critical) in zip(squares, sums, strict=True):
+        for row in rows:
+            square = row.dot(row)
+            if not (math.isfinite(square) or np.isfinite(row).all()):
+                raise ValueError("vector must be finite")
+            important, critical = self._embedding.dot(row).tolist()
             length = math.sqrt(square)
             # One of zeros says nothing, nor does one whose length is out of range.
             known = 0.0 < length < math.inf

@@ -23,7 +23,7 @@ from typing import Any
 
 from flashbulb._check import check_file, check_str
 
-from .lexicon import Lexicon, contractions, inflect
+from .lexicon import Lexicon, contractions, inflect, members
 from .text import CJK, fold
 
 # The standard library has it from Python 3.11 on.
@@ -124,10 +124,11 @@ class RuleSet:
             raise ValueError(f"[context] has unreal and denied, got {sorted(context)}")
         self._unreal, self._denied = (_any_of(context.get(n, "")) for n in ("unreal", "denied"))
         self._candidates: dict[int, tuple[Rule, ...]] = {}
-        # Unrolled: most rules fail at their first or second part.
-        self._tests = [
-            (r, r.parts[0], r.parts[min(1, len(r.parts) - 1)], r.parts[2:]) for r in self.rules
-        ]
+        # By each class of their first part.
+        self._beginning: dict[int, list[int]] = {}
+        for place, rule in enumerate(self.rules):
+            for number in members(rule.parts[0]):
+                self._beginning.setdefault(number, []).append(place)
 
     @classmethod
     def load(cls, path: str | Path) -> RuleSet:
@@ -168,12 +169,14 @@ class RuleSet:
 
     def candidates(self, present: int) -> tuple[Rule, ...]:
         """The rules whose parts are all found among the classes ``present``."""
+        present &= self.needed
         found = self._candidates.get(present)
         if found is None:
+            begun = {i for number in members(present) for i in self._beginning.get(number, ())}
             found = tuple(
                 rule
-                for rule, first, second, others in self._tests
-                if first & present and second & present and all(p & present for p in others)
+                for rule in map(self.rules.__getitem__, sorted(begun))
+                if all(part & present for part in rule.parts)
             )
             if len(self._candidates) >= 4096:
                 self._candidates.clear()

@@ -43,6 +43,8 @@ class Sentence:
     known: int = 0
     """Tokens that the rule file knows."""
     unknown: int = 0
+    present: int = 0
+    """All classes of the sentence."""
 
     def clause_start(self, index: int) -> int:
         """The first token of the clause of token ``index``, labels in front of it skipped."""
@@ -53,17 +55,11 @@ class Sentence:
             start += 1
         return start
 
-    @property
-    def present(self) -> int:
-        """All classes of the sentence."""
-        union = 0
-        for classes in self.classes:
-            union |= classes
-        return union
-
 
 Raw = tuple[str, str, int, int]
 """Kind, folded text, start and end of a token."""
+Token = tuple[int, int, int, int, int, int, bool]
+"""An item of each list of a :class:`Sentence`, in their order."""
 
 
 def sentences(text: str, rules: RuleSet) -> Iterator[Sentence]:
@@ -90,7 +86,10 @@ def _language(raw: list[Raw], rules: RuleSet) -> Lexicon:
     for kind, word, _, _ in raw:
         if kind == "word":
             words += 1
-            counts += hints.get(word, 0) or hints.get(word.split("'")[-1], 0)
+            hint = hints.get(word)
+            if hint is None and "'" in word:
+                hint = hints.get(word.split("'")[-1])
+            counts += hint or 0
     if counts:
         best = max(range(len(rules.lexicons)), key=lambda i: (counts >> 8 * i) & 0xFF)
         if (counts >> 8 * best) & 0xFF >= (2 if words > 3 else 1):
@@ -108,9 +107,13 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
     negator = rules.classes.get("negator", 0)
     past, fiction = rules.classes.get("past", 0), rules.classes.get("fiction", 0)
     # Spelling is corrected first, so that phrases may be misspelt too.
-    spelt = [word if kind != "word" else _spell(word, lexicon, english) for kind, word, _, _ in raw]
+    spelt = [
+        word if kind != "word" or word in words else _spell(word, lexicon, english)
+        for kind, word, _, _ in raw
+    ]
     quoted = _quotations(raw, text, stop_end)
     values: set[int] = set()
+    tokens: list[Token] = []
     position = clause = segment = 0
     index, count = 0, len(raw)
     while index < count:
@@ -128,16 +131,8 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
                 if classes & contrast:
                     segment += 1
                     clause += 1
-                _append(
-                    sentence,
-                    classes,
-                    start + piece_start,
-                    start + piece_end,
-                    position,
-                    clause,
-                    segment,
-                    quoted[index],
-                )
+                place = start + piece_start, start + piece_end
+                tokens.append((classes, *place, position, clause, segment, quoted[index]))
                 sentence.known += classes > 0
                 position += 1
             index += 1
@@ -145,9 +140,9 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
         classes, length = 0, 1
         if index and raw[index - 1][1] == "=":
             values.add(start)
-        if _counts_nothing(raw, index, text):
+        if kind == "number" and _counts_nothing(raw, index, text):
             classes = negator
-        elif _is_past_year(raw, index):
+        elif kind == "number" and _is_past_year(raw, index):
             classes = fiction if word < "1950" else past
         else:
             known = words.get(spelt[index])
@@ -162,7 +157,7 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
             if kind == "word":
                 sentence.known += known is not None
                 sentence.unknown += known is None
-        if kind == "number" and not classes and not sentence.classes:
+        if kind == "number" and not classes and not tokens:
             # "2025-01-01 ERROR ...": the time is not the first word.
             index += 1
             continue
@@ -171,11 +166,21 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
             clause += 1
         elif classes & coordinator:
             clause += 1
-        _append(sentence, classes, start, end, position, clause, segment, quoted[index])
+        tokens.append((classes, start, end, position, clause, segment, quoted[index]))
         position += 1
         index += length
         # "priority=1" is a clause of its own.
         clause += start in values
+    if tokens:
+        (
+            sentence.classes,
+            sentence.starts,
+            sentence.ends,
+            sentence.positions,
+            sentence.clauses,
+            sentence.segments,
+            sentence.quoted,
+        ) = map(list, zip(*tokens, strict=True))
     label = rules.classes.get("urgent", 0) | rules.classes.get("steering", 0)
     sentence.labels = label
     last = len(sentence.classes) - 1
@@ -184,6 +189,8 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
     ):
         sentence.opening += 1
     _derive_faults(sentence, rules)
+    for classes in sentence.classes:
+        sentence.present |= classes
     return sentence
 
 
@@ -191,9 +198,7 @@ def _phrase(
     phrases: dict[str, dict[str, list[Phrase]]], words: list[str], index: int
 ) -> tuple[int, int] | None:
     """Length and classes of the longest phrase that begins at ``index``."""
-    if index + 1 >= len(words):
-        return None
-    seconds = phrases.get(words[index])
+    seconds = phrases.get(words[index]) if index + 1 < len(words) else None
     if seconds is None:
         return None
     for tail, classes in seconds.get(words[index + 1], ()):
@@ -232,25 +237,6 @@ def _parenthetical(raw: list[Raw], index: int, words: dict[str, int], rules: Rul
         and raw[index - 1][1] == raw[index + 1][1] == ","
         and bool(words.get(raw[index + 2][1], 0) & rules.classes.get("asking", 0))
     )
-
-
-def _append(
-    sentence: Sentence,
-    classes: int,
-    start: int,
-    end: int,
-    position: int,
-    clause: int,
-    segment: int,
-    quoted: bool,
-) -> None:
-    sentence.classes.append(classes)
-    sentence.starts.append(start)
-    sentence.ends.append(end)
-    sentence.positions.append(position)
-    sentence.clauses.append(clause)
-    sentence.segments.append(segment)
-    sentence.quoted.append(quoted)
 
 
 def _spell(word: str, lexicon: Lexicon, english: bool) -> str:
@@ -299,6 +285,8 @@ def _derive_faults(sentence: Sentence, rules: RuleSet) -> None:
     verb_second = rules.classes.get("verb_second", 0)
     classes, clauses = sentence.classes, sentence.clauses
     for index, own in enumerate(classes):
+        if not own & (able | verb_second):
+            continue
         if own & verb_second:
             # German: "das Tor öffnet sich nicht".
             for after in range(index + 1, min(index + 1 + _FAULT_REACH, len(classes))):

@@ -128,7 +128,7 @@ class Steering:
         return ""
 
     def _spans(self, folded: Folded, text: str) -> Iterator[tuple[int, int]]:
-        words = set(_WORD.findall(folded.text))
+        words = _WORD.findall(folded.text)
         if self._triggers.isdisjoint(words) and not _SIGNS.search(folded.text):
             return
         yield from (found.span() for found in self._marks.finditer(folded.text))
