@@ -23,7 +23,7 @@ from flashbulb._judging import Arousal
 from flashbulb._store import Space, Store
 from flashbulb._traces import STATUS
 from flashbulb.engine import Engine
-from flashbulb.photograph.extracted import FIELDS, from_json
+from flashbulb.photograph.extracted import from_json
 from flashbulb.policy import Policy
 from flashbulb.records import NearDuplicate, Occurrence, Record
 
@@ -193,7 +193,7 @@ def _to_be(draft: Draft, arousal: Arousal, policy: Policy) -> Record:
         what=draft.what,
         when=draft.when,
         where=draft.where,
-        photograph=from_json(None, {name: getattr(draft, name) for name in FIELDS}),
+        photograph=from_json(None, draft.who, draft.what, draft.when, draft.where),
     )
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from flashbulb._store import Space, Store
 from flashbulb.engine import Engine
 from flashbulb.photograph.extracted import FIELDS, from_json
 from flashbulb.records import Occurrence, Record, Stats, Status
+from flashbulb.storage.rows import Row
 from flashbulb.storage.translation import decoding
 
 __all__ = ["filtered", "ordered", "records", "stats"]
@@ -38,51 +40,85 @@ def records(
     rows = store.database.rows(ids)
     repeats = store.database.occurrences(ids)
     wanted = np.array(ids, dtype=np.int64)
-    traces = space.engine.traces(wanted)
-    column = {name: values.tolist() for name, values in traces.items()}
-    vividness = _vividness(space.engine, wanted, now, effective=False)
-    effective = _vividness(space.engine, wanted, now, effective=True)
-    result = []
-    for i, id in enumerate(ids):
-        row = rows[id]
-        with decoding(store.path):
-            tags = tuple(json.loads(row.tags))
-            metadata = json.loads(row.metadata)
-            photograph = from_json(row.photograph, row._asdict())
-            known = {
-                name: photograph[name].value if name in photograph else None for name in FIELDS
-            }
-            later = [Occurrence(at, json.loads(text)) for at, text in repeats.get(id, ())]
-        result.append(
-            Record(
-                id=id,
-                text=row.text,
-                created=row.created,
-                occurrences=(Occurrence(row.created, metadata), *later),
-                tags=tags,
-                metadata=metadata,
-                arousal=row.arousal,
-                arousal_source=row.arousal_source,
-                surprise=row.surprise,
-                importance=row.importance,
-                flashbulb=bool(row.flashbulb),
-                salience=column["salience"][i],
-                floor=column["floor"][i],
-                pinned=bool(column["pinned"][i]),
-                status=STATUS[column["status"][i]],
-                urgency=_none(column["urgency"][i]),
-                vividness=vividness[i],
-                effective_vividness=effective[i],
-                access_count=column["access_count"][i],
-                last_access=_none(column["last_access"][i]),
-                who=known.get("who"),
-                what=known.get("what"),
-                when=known.get("when"),
-                where=known.get("where"),
-                photograph=photograph,
-            )
-        )
-    return result
+    traces = {name: values.tolist() for name, values in space.engine.traces(wanted).items()}
+    strengths = zip(
+        traces["salience"],
+        traces["floor"],
+        traces["pinned"],
+        traces["status"],
+        traces["urgency"],
+        traces["access_count"],
+        traces["last_access"],
+        _vividness(space.engine, wanted, now, effective=False),
+        _vividness(space.engine, wanted, now, effective=True),
+        strict=True,
+    )
+    with decoding(store.path):
+        return [
+            _record(rows[id], repeats.get(id, ()), *strength)
+            for id, strength in zip(ids, strengths, strict=True)
+        ]
+
+
+def _record(
+    row: Row,
+    repeats: Sequence[tuple[float, str]],
+    salience: float,
+    floor: float,
+    pinned: bool,
+    status: int,
+    urgency: float,
+    access_count: int,
+    last_access: float,
+    vividness: float,
+    effective: float,
+) -> Record:
+    metadata = _metadata(row.metadata)
+    photograph = from_json(row.photograph, row.who, row.what, row.when, row.where)
+    who, what, when, where = (
+        photograph[name].value if name in photograph else None for name in FIELDS
+    )
+    return Record(
+        id=row.id,
+        text=row.text,
+        created=row.created,
+        occurrences=(
+            Occurrence(row.created, metadata),
+            *(Occurrence(time, _metadata(text)) for time, text in repeats),
+        ),
+        tags=_tags(row.tags),
+        metadata=metadata,
+        arousal=row.arousal,
+        arousal_source=row.arousal_source,
+        surprise=row.surprise,
+        importance=row.importance,
+        flashbulb=bool(row.flashbulb),
+        salience=salience,
+        floor=floor,
+        pinned=pinned,
+        status=STATUS[status],
+        urgency=_none(urgency),
+        vividness=vividness,
+        effective_vividness=effective,
+        access_count=access_count,
+        last_access=_none(last_access),
+        who=who,
+        what=what,
+        when=when,
+        where=where,
+        photograph=photograph,
+    )
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    """A new dict each time: it belongs to whoever gets the record."""
+    metadata: dict[str, Any] = {} if text == "{}" else json.loads(text)
+    return metadata
+
+
+@lru_cache(maxsize=4096)
+def _tags(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
 
 
 def _vividness(

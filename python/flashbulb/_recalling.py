@@ -115,9 +115,18 @@ class Ranking:
     """What a search found, and what its scores were made with."""
 
     result: SearchResult
-    words: dict[int, float]
-    """The lexical score of the memories that share words with the question."""
+    words: tuple[NDArray[np.int64], NDArray[np.float64]]
+    """The memories that share words with the question, by id, and their lexical scores."""
     weights: Weights
+
+    def lexical(self, ids: NDArray[np.int64]) -> list[float]:
+        """The lexical scores of memories."""
+        known, scores = self.words
+        if not len(known):
+            return [0.0] * len(ids)
+        places = np.minimum(known.searchsorted(ids), len(known) - 1)
+        found: list[float] = np.where(known[places] == ids, scores[places], 0.0).tolist()
+        return found
 
 
 def ranking(
@@ -143,12 +152,13 @@ def ranking(
     return Ranking(found, words, weights)
 
 
-def _shared_words(store: Store, space: Space, text: str) -> dict[int, float]:
-    """The lexical score of the memories that share words with the question."""
+def _shared_words(
+    store: Store, space: Space, text: str
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The memories that share words with the question, by id, and their lexical scores."""
     if not store.policy.lexical_weight:
-        return {}
-    ids, scores = store.lexical(space).search(text, store.policy.lexical_saturation)
-    return dict(zip(ids.tolist(), scores.tolist(), strict=True))
+        return np.empty(0, np.int64), np.empty(0)
+    return store.lexical(space).search(text, store.policy.lexical_saturation)
 
 
 def _search(
@@ -157,7 +167,7 @@ def _search(
     question: Question,
     vector: NDArray[np.float32],
     k: int,
-    words: dict[int, float],
+    words: tuple[NDArray[np.int64], NDArray[np.float64]],
     weights: Weights,
     exact: bool | None,
 ) -> SearchResult:
@@ -169,8 +179,7 @@ def _search(
     elif space.number is not None and (since is not None or until is not None):
         also = store.database.occurring(space.number, since, until)
     critical = not _CRITICAL_TERMS.isdisjoint(terms_of(question.text, query=True))
-    ids = np.fromiter(words.keys(), np.int64, len(words))
-    lexical = np.fromiter(words.values(), np.float64, len(words))
+    ids, lexical = words
     return space.engine.search(
         vector,
         k,
@@ -193,24 +202,26 @@ def hits_at(
     store: Store, space: Space, question: Question, ranked: Ranking, chosen: NDArray[np.int64]
 ) -> list[Hit]:
     """The hits at these places of a ranking."""
-    found = ranked.result
-    ids = found.ids[chosen].tolist()
+    ids, *terms = (part[chosen] for part in ranked.result)
     return [
         Hit(
             id=record.id,
             text=record.text,
-            score=float(found.scores[i]),
-            similarity=float(found.similarities[i]),
-            cosine=float(found.cosines[i]),
-            lexical=ranked.words.get(record.id, 0.0),
-            vividness_bonus=float(found.vividness_bonus[i]),
-            recency_bonus=float(found.recency_bonus[i]),
+            score=score,
+            similarity=similarity,
+            cosine=cosine,
+            lexical=lexical,
+            vividness_bonus=vividness_bonus,
+            recency_bonus=recency_bonus,
             record=record,
             _weights=ranked.weights,
             _now=question.now,
         )
-        for i, record in zip(
-            chosen.tolist(), _reading.records(store, space, ids, question.now), strict=True
+        for record, lexical, score, similarity, cosine, vividness_bonus, recency_bonus in zip(
+            _reading.records(store, space, ids.tolist(), question.now),
+            ranked.lexical(ids),
+            *(term.tolist() for term in terms),
+            strict=True,
         )
     ]
 

@@ -11,6 +11,8 @@ from typing import Any
 __all__ = ["SignalsDeferred"]
 
 _SIGNALS = sorted(signal.valid_signals())
+# Without the enumeration that `signal` makes of each answer: this is asked at every change.
+_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 
 
 class SignalsDeferred:
@@ -28,7 +30,7 @@ class SignalsDeferred:
             return
         try:
             for number in _SIGNALS:
-                handler = signal.getsignal(number)
+                handler = _handler_of(number)
                 if callable(handler):
                     self._handlers[number] = handler
                     signal.signal(number, self._note)

@@ -234,11 +234,13 @@ def _langchain(model: Any) -> AdaptedEmbedder:
 
 
 def _function(function: Callable[..., Any]) -> AdaptedEmbedder:
+    by_name = _takes(function, "input")
+
     def call(texts: list[str]) -> Any:
-        return _as_numpy(function(input=texts) if _takes(function, "input") else function(texts))
+        return _as_numpy(function(input=texts) if by_name else function(texts))
 
     queries = getattr(function, "embed_query", None)
-    if _takes(function, "input") and callable(queries):  # Chroma
+    if by_name and callable(queries):  # Chroma
         return AdaptedEmbedder(
             _model_name(function), call, lambda texts: _as_numpy(queries(input=texts))
         )

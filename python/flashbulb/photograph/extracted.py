@@ -68,12 +68,12 @@ def photograph_json(photograph: Mapping[str, Extracted]) -> str | None:
     return to_json(kept) if kept else None
 
 
-def from_json(text: str | None, given: Mapping[str, str | None]) -> dict[str, Extracted]:
-    """The photograph from what was extracted and what the caller said, which goes first."""
+def from_json(text: str | None, *given: str | None) -> dict[str, Extracted]:
+    """The photograph from what was extracted, and what the caller said, which goes first: who,
+    what, when and where."""
     kept = {} if text is None else json.loads(text)
     result = {}
-    for name in FIELDS:
-        value = given.get(name)
+    for name, value in zip(FIELDS, given, strict=True):
         if value is not None:
             result[name] = Extracted(value, "caller")
         elif name in kept:

@@ -59,6 +59,7 @@ class Database:
         self, path: str, durability: Durability, timeout: float, *, read_only: bool = False
     ) -> None:
         self.path = path
+        self._good_kinds: dict[tuple[Any, ...], set[tuple[type, ...]]] = {}
         wait = min(timeout, 1e6)
         self._reading: ReadTransaction | None = None
         self.is_new = False
@@ -94,8 +95,12 @@ class Database:
         """The rows of a statement; a value that is not of its column's kind is damage."""
         with translated(self.path):
             rows = self._connection.execute(sql, parameters).fetchall()
-        for row in rows if kinds else ():
-            self._check(row, kinds)
+        if kinds:
+            good = self._good_kinds.setdefault(tuple(kinds), set())
+            for row in rows:
+                if (found := tuple(map(type, row))) not in good:
+                    self._check(row, kinds)
+                    good.add(found)
         return rows
 
     def _check(self, row: Sequence[Any], kinds: Sequence[Any]) -> None:
