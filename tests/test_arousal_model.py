@@ -270,6 +270,40 @@ def assert_judgement(found: Any) -> None:
     assert found.confidence == max(found.score, 1.0 - found.score)
 
 
+class Counting:
+    """The default embedder, and how often it was called."""
+
+    def __init__(self) -> None:
+        own = default_embedder()
+        self.name, self.dim, self.fingerprint = own.name, own.dim, own.fingerprint
+        self.embed_queries = own.embed_queries
+        self.calls = 0
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.calls += 1
+        return default_embedder().embed_documents(texts)
+
+
+def test_sentences_of_many_texts_are_embedded_at_once(model: ArousalModel) -> None:
+    embedder = Counting()
+    detector = ArousalDetector(model=ArousalModel(model.head, embedder))
+    texts = [f"{a} {b}" for a in TEXTS for b in MUNDANE]
+    together = detector.detect_many(texts)
+    assert embedder.calls == 1
+    assert together == [detector.detect(text) for text in texts]
+
+
+def test_a_bad_vector_among_many_concerns_its_text_alone(model: ArousalModel) -> None:
+    detector = ArousalDetector(model=model)
+    vectors: list[Any] = [None] * len(TEXTS)
+    vectors[2] = np.full(model.embedder.dim, np.nan)
+    results = detector.detect_many(TEXTS, vectors=vectors)
+    assert [bool(result.fallback) for result in results] == [i == 2 for i in range(len(TEXTS))]
+    assert "must be finite" in str(results[2].fallback)
+    assert results[3] == detector.detect(TEXTS[3])
+    assert detector.statistics()["fallback.model"] == 1
+
+
 @pytest.mark.parametrize(
     "text",
     ["", " ", "\n\t", "!", "?!?!", "...", "🙂", "\x00", "\u202e", "a", "0", "。", "'", "\ud800"],

@@ -33,6 +33,8 @@ Stage = Callable[..., Any]
 ``Judgement``, or something else that ``parse_reply`` takes."""
 
 _AT_A_TIME = 8
+_BLOCK = 256
+"""Texts that are judged together by rules and model."""
 _LASTING = ("reply", "steering")
 """Kinds of failure that asking again would not mend."""
 _ALL_BUT_SURE = 0.97
@@ -59,6 +61,10 @@ class _Opinion:
 
     def add(self, name: StageName, reply: Reply) -> None:
         self.stages.append(StageScore(name, reply.score, reply.confidence))
+
+
+_Question = tuple[_Opinion, dict[str, Any]]
+"""What the model is asked about, and its further arguments."""
 
 
 class ArousalDetector:
@@ -240,10 +246,11 @@ class ArousalDetector:
         for item in (*texts, *surroundings):
             if not isinstance(item, str):
                 raise TypeError(f"text and context must be str, got {type(item).__name__}")
-        opinions = [
-            self._cheap(text, context, None if vectors is None else vectors[i])
-            for i, (text, context) in enumerate(zip(texts, surroundings, strict=True))
-        ]
+        given = [None] * len(texts) if vectors is None else vectors
+        opinions: list[_Opinion] = []
+        for start in range(0, len(texts), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            opinions += self._cheap(texts[block], surroundings[block], given[block])
         results = [self._combine(opinion) for opinion in opinions]
         unsure = [i for i, result in enumerate(results) if self._is_for_llm(result)]
         if not unsure:
@@ -262,31 +269,60 @@ class ArousalDetector:
         self._count(judged=len(results), deferred=0 if ask else len(unsure))
         return results
 
-    def _cheap(self, text: str, context: str, vector: Any) -> _Opinion:
+    def _cheap(
+        self, texts: Sequence[str], contexts: Sequence[str], vectors: Sequence[Any]
+    ) -> list[_Opinion]:
         """The rules and the model."""
-        reading = self._matcher.read(text)
-        ruled = self._matcher.judge(reading, context)
-        opinion = _Opinion(text, text, context, ruled.evidence)
-        opinion.stages.append(StageScore("rules", ruled.score, ruled.confidence))
-        if self._model is not None or self._llm is not None:
-            opinion.shown = self._steering.without(text)
-            opinion.context = self._steering.without(context) if context else ""
-        if self._model is not None and (opinion.shown or not text):
-            named: dict[str, Any] = {}
-            if opinion.shown == text:  # embedding and reading are those of the whole text
-                if self._model_takes_vector:
-                    named["vector"] = vector
-                if self._model_takes_reading:
-                    named["reading"] = reading
+        opinions: list[_Opinion] = []
+        asked: list[_Question] = []
+        for text, context, vector in zip(texts, contexts, vectors, strict=True):
+            reading = self._matcher.read(text)
+            ruled = self._matcher.judge(reading, context)
+            opinion = _Opinion(text, text, context, ruled.evidence)
+            opinion.stages.append(StageScore("rules", ruled.score, ruled.confidence))
+            if self._model is not None or self._llm is not None:
+                opinion.shown = self._steering.without(text)
+                opinion.context = self._steering.without(context) if context else ""
+            if self._model is not None and (opinion.shown or not text):
+                named: dict[str, Any] = {}
+                if opinion.shown == text:  # embedding and reading are those of the whole text
+                    if self._model_takes_vector:
+                        named["vector"] = vector
+                    if self._model_takes_reading:
+                        named["reading"] = reading
+                asked.append((opinion, named))
+            opinions.append(opinion)
+        for question, answer in zip(asked, self._at_once(asked), strict=True):
+            self._take(*question, answer)
+        return opinions
+
+    def _at_once(self, asked: Sequence[_Question]) -> Sequence[ModelJudgement | None]:
+        """What our own model says of several texts; None: it is to be asked about each alone."""
+        if len(asked) > 1 and isinstance(self._model, ArousalModel):
             try:
-                answer = self._model(opinion.shown, opinion.context, **named)
-                own = isinstance(answer, ModelJudgement)
-                reply = Reply(answer.score, answer.confidence) if own else parse_reply(answer)
-                opinion.add("model", reply)
-                self._troubles.pop("model", None)
-            except Exception as error:
-                self._fall_back(opinion, "model", "model", error)
-        return opinion
+                return self._model.judge_many(
+                    [opinion.shown for opinion, _ in asked],
+                    [opinion.context for opinion, _ in asked],
+                    vectors=[named.get("vector") for _, named in asked],
+                    readings=[named.get("reading") for _, named in asked],
+                )
+            except Exception:  # because of one of them, perhaps
+                _log.debug("the arousal model is asked about each text alone", exc_info=True)
+        return [None] * len(asked)
+
+    def _take(
+        self, opinion: _Opinion, named: dict[str, Any], answer: ModelJudgement | None
+    ) -> None:
+        """Add what the model says; it is asked now if it has given no answer yet."""
+        assert self._model is not None
+        try:
+            said = answer or self._model(opinion.shown, opinion.context, **named)
+            own = isinstance(said, ModelJudgement)
+            reply = Reply(said.score, said.confidence) if own else parse_reply(said)
+            opinion.add("model", reply)
+            self._troubles.pop("model", None)
+        except Exception as error:
+            self._fall_back(opinion, "model", "model", error)
 
     def _is_for_llm(self, cheap: ArousalResult) -> bool:
         """Whether the cheaper stages are unsure, or would make a flashbulb."""
@@ -362,8 +398,8 @@ class ArousalDetector:
             weights = _weights(stages)
         total = sum(weights)
         parts = list(zip(weights, stages, strict=True))
-        score = sum(weight * stage.score for weight, stage in parts) / total
-        spread = sum(weight * abs(stage.score - score) for weight, stage in parts) / total
+        score = sum([weight * stage.score for weight, stage in parts]) / total
+        spread = sum([weight * abs(stage.score - score) for weight, stage in parts]) / total
         confidence = max(stage.confidence for stage in stages) * (1.0 - spread)
         return min(max(score, 0.0), 1.0), min(max(confidence, 0.0), 1.0)
 

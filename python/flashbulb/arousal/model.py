@@ -7,9 +7,10 @@ import logging
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -201,12 +202,32 @@ class ArousalModel:
         reading : Reading, optional
             The text, as the rules that come with Flashbulb divide it.
         """
-        read = self._matcher.read(text) if reading is None else reading
-        important, critical = _probabilities(self._decisive(read, vector)[0])
-        score = critical + IMPORTANT_SCORE * important
-        if context and self.rules.is_unreal(fold(context)):
-            score = min(score, self.rules.caps["framed"])
-        return ModelJudgement(score, max(score, 1.0 - score), critical, important)
+        return self.judge_many([text], [context], vectors=[vector], readings=[reading])[0]
+
+    def judge_many(
+        self,
+        texts: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        vectors: Sequence[ArrayLike | None],
+        readings: Sequence[Reading | None],
+    ) -> list[ModelJudgement]:
+        """Judge texts: what of them is to be embedded, in one call of the embedder.
+
+        Parameters are those of a call, one for each text.
+        """
+        read = [
+            self._matcher.read(text) if reading is None else reading
+            for text, reading in zip(texts, readings, strict=True)
+        ]
+        judgements = []
+        for context, (logits, _) in zip(contexts, self._decisive(read, vectors), strict=True):
+            important, critical = _probabilities(logits)
+            score = critical + IMPORTANT_SCORE * important
+            if context and self.rules.is_unreal(fold(context)):
+                score = min(score, self.rules.caps["framed"])
+            judgements.append(ModelJudgement(score, max(score, 1.0 - score), critical, important))
+        return judgements
 
     def contributions(self, text: str) -> list[tuple[str, float]]:
         """What each word adds to the log-odds of critical, strongest first.
@@ -215,32 +236,47 @@ class ArousalModel:
         sentences that decide.
         """
         check_str(text, "text")
-        passage = self._decisive(self._matcher.read(text), None)[1][:_MOST_EXPLAINED]
-        whole = self._critical(passage)
+        passage = next(self._of_text(text))[1][:_MOST_EXPLAINED]
+        spans = [
+            (start, end)
+            for start, end in features.spans(passage)
+            if passage[start:end] == "?" or any(map(str.isalnum, passage[start:end]))
+        ]
+        shorter = [passage[:start] + passage[end:] for start, end in spans]
+        (_, whole), *without = (logits for logits, _ in self._of_text(passage, *shorter))
         found: dict[str, float] = {}
-        for start, end in features.spans(passage):
+        for (start, end), (_, critical) in zip(spans, without, strict=True):
             word = passage[start:end]
-            if word != "?" and not any(map(str.isalnum, word)):
-                continue
-            without = self._critical(passage[:start] + passage[end:])
-            found[word] = found.get(word, 0.0) + whole - without
+            found[word] = found.get(word, 0.0) + whole - critical
         return sorted(found.items(), key=lambda item: -abs(item[1]))
 
     # -- within ----------------------------------------------------------------------------------
 
-    def _critical(self, text: str) -> float:
-        """The log-odds of critical against mundane."""
-        return self._decisive(self._matcher.read(text), None)[0][1]
+    def _of_text(self, *texts: str) -> Iterator[tuple[Logits, str]]:
+        return self._decisive(list(map(self._matcher.read, texts)), [None] * len(texts))
 
-    def _decisive(self, reading: Reading, vector: ArrayLike | None) -> tuple[Logits, str]:
-        """The log-odds, and what of the text they are of, folded."""
-        candidates = self._candidates(reading)
-        if vector is None or candidates.said != [reading.text]:
-            rows = np.asarray(self.embedder.embed_documents(candidates.said), np.float64)
-        else:
-            rows = np.asarray(vector, np.float64)[None]
-        embedded = self._embedded(rows)
-        all_of = [(a + c, b + d) for (a, b), (c, d) in zip(candidates.bare, embedded, strict=True)]
+    def _decisive(
+        self, readings: Sequence[Reading], vectors: Sequence[ArrayLike | None]
+    ) -> Iterator[tuple[Logits, str]]:
+        """The log-odds of each text, and what of it they are of, folded."""
+        every = [self._candidates(reading) for reading in readings]
+        given = [
+            None if vector is None or own.said != [reading.text] else np.asarray(vector, np.float64)
+            for own, reading, vector in zip(every, readings, vectors, strict=True)
+        ]
+        said = [t for own, row in zip(every, given, strict=True) if row is None for t in own.said]
+        rows = iter(np.asarray(self.embedder.embed_documents(said), np.float64) if said else ())
+        for own, row in zip(every, given, strict=True):
+            yield self._decide(own, islice(rows, len(own.said)) if row is None else [row])
+
+    def _decide(
+        self, candidates: _Candidates, rows: Iterable[NDArray[np.float64]]
+    ) -> tuple[Logits, str]:
+        """Of the candidates of a text and their embeddings."""
+        all_of = [
+            (a + c, b + d)
+            for (a, b), (c, d) in zip(candidates.bare, map(self._embedded, rows), strict=True)
+        ]
         scored = [_score(each) for each in all_of]
         first_wider = len(scored) - len(candidates.wider)
         decisive = list(range(first_wider))  # of each: alone or with its neighbours
@@ -279,21 +315,20 @@ class ArousalModel:
                 bare.append(self._bare(run))
         return _Candidates(passages, [features.plain(each) for each in passages], bare, wider)
 
-    def _embedded(self, rows: NDArray[np.float64]) -> Iterator[Logits]:
-        """What embeddings add: a row has the same bits alone and among others."""
-        if rows.shape[1:] != self._embedding.shape[1:]:
+    def _embedded(self, row: NDArray[np.float64]) -> Logits:
+        """What an embedding adds."""
+        if row.shape != self._embedding.shape[1:]:
             raise DimensionMismatch(
-                f"vector must have shape ({self._embedding.shape[1]},), got {rows.shape[1:]}"
+                f"vector must have shape ({self._embedding.shape[1]},), got {row.shape}"
             )
-        for row in rows:
-            square = row.dot(row)
-            if not (math.isfinite(square) or np.isfinite(row).all()):
-                raise ValueError("vector must be finite")
-            important, critical = self._embedding.dot(row).tolist()
-            length = math.sqrt(square)
-            # One of zeros says nothing, nor does one whose length is out of range.
-            known = 0.0 < length < math.inf
-            yield (important / length, critical / length) if known else (0.0, 0.0)
+        square = row.dot(row)
+        if not (math.isfinite(square) or np.isfinite(row).all()):
+            raise ValueError("vector must be finite")
+        length = math.sqrt(square)
+        if not 0.0 < length < math.inf:  # zeros say nothing, nor does what is out of range
+            return 0.0, 0.0
+        important, critical = self._embedding.dot(row).tolist()
+        return important / length, critical / length
 
     def _bare(self, run: Sequence[features.Statement]) -> Logits:
         """The log-odds of sentences in a row, without the embedding."""
