@@ -99,7 +99,7 @@ class ArousalDetector:
 
     A stage that fails, or answers anything but finite numbers in [0, 1], is left out: reported
     through ``logging``, in the result's ``fallback`` and in :meth:`statistics`. What of a text or
-    context tells its judge what to answer is not shown to model and LLM. A text of more
+    context tells its judge what to answer is shown to no stage. A text of more
     than ``MAX_CHARACTERS`` is judged by its two ends. Safe to use from several threads.
 
     Examples
@@ -276,20 +276,21 @@ class ArousalDetector:
         opinions: list[_Opinion] = []
         asked: list[_Question] = []
         for text, context, vector in zip(texts, contexts, vectors, strict=True):
-            reading = self._matcher.read(text)
-            ruled = self._matcher.judge(reading, context)
-            opinion = _Opinion(text, text, context, ruled.evidence)
+            shown, places = self._steering.divided(text)
+            around = self._steering.without(context) if context else ""
+            reading = self._matcher.read(shown or text)
+            ruled = self._matcher.judge(reading, around)
+            evidence = ruled.evidence
+            if shown and shown != text:
+                evidence = tuple(_in_place(each, text, places) for each in evidence)
+            opinion = _Opinion(text, shown, around, evidence)
             opinion.stages.append(StageScore("rules", ruled.score, ruled.confidence))
-            if self._model is not None or self._llm is not None:
-                opinion.shown = self._steering.without(text)
-                opinion.context = self._steering.without(context) if context else ""
-            if self._model is not None and (opinion.shown or not text):
+            if self._model is not None and (shown or not text):
                 named: dict[str, Any] = {}
-                if opinion.shown == text:  # embedding and reading are those of the whole text
-                    if self._model_takes_vector:
-                        named["vector"] = vector
-                    if self._model_takes_reading:
-                        named["reading"] = reading
+                if self._model_takes_vector and shown == text:  # it is that of the whole text
+                    named["vector"] = vector
+                if self._model_takes_reading:
+                    named["reading"] = reading
                 asked.append((opinion, named))
             opinions.append(opinion)
         for question, answer in zip(asked, self._at_once(asked), strict=True):
@@ -408,6 +409,12 @@ class ArousalDetector:
             for name, count in changes.items():
                 if count:
                     self._counts[name] += count
+
+
+def _in_place(evidence: Evidence, text: str, places: Sequence[int]) -> Evidence:
+    """Evidence of what was shown of a text, with its place in the text."""
+    start, end = places[evidence.start], places[evidence.end - 1] + 1
+    return replace(evidence, start=start, end=end, matched=text[start:end])
 
 
 def _weights(stages: Sequence[StageScore]) -> list[float]:
