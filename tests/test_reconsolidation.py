@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashbulb import Memory, MemoryNotFound, Policy, Reconsolidation, Version
+from flashbulb import Memory, MemoryNotFound, Photographer, Policy, Reconsolidation, Version
 from flashbulb.reconsolidation import append_context, new_part
 from strategies import assert_same_state, examples
 
@@ -225,7 +225,7 @@ def test_recall_words_vector_and_repeats_are_those_of_the_new_text(store: Path, 
 
 
 def test_what_was_extracted_stays_only_with_the_text_it_was_extracted_from(clock: Any) -> None:
-    photograph = json.dumps({"where": ["db-3", "pattern", 4, 8]})
+    photograph = '{"where":["db-3","pattern",4,8]}'
     rules = Reconsolidation(integrate_context=lambda text, context: context)
     with Memory(":memory:", clock=clock, reconsolidation=rules) as memory:
         vivid, other = (memory.remember(f"the db-3 {a}", arousal=a).id for a in (0.9, 0.1))
@@ -236,6 +236,44 @@ def test_what_was_extracted_stays_only_with_the_text_it_was_extracted_from(clock
         memory.reconsolidate(other, "another text")
         assert database.rows([vivid])[vivid].photograph == photograph
         assert database.rows([other])[other].photograph is None
+
+
+def test_what_a_context_adds_completes_the_photograph_of_a_flashbulb(
+    clock: Any, store: Path
+) -> None:
+    asked: list[str] = []
+
+    def ask(text: str, context: str) -> dict[str, str]:
+        asked.append(text)
+        return {"who": "Mallory", "what": "SEC-99"}
+
+    with Memory(store, clock=clock, photographer=Photographer(ask)) as memory:
+        before = memory.remember("SEC-12: customer data leaked from db-3", arousal=0.9)
+        assert set(before.photograph) == {"what", "where"}
+        clock.pass_(days=30)
+        added = "Mallory did it on db-7 on 2024-03-05, see SEC-99"
+        after = memory.reconsolidate(before.id, added)
+        assert (after.what, after.where) == (before.what, before.where)  # not overwritten
+        assert after.photograph["where"] == before.photograph["where"]
+        assert (after.who, after.photograph["who"].source) == ("Mallory", "llm")
+        assert (after.when, after.photograph["when"].source) == ("2024-03-05", "pattern")
+        for name, said in (("who", "Mallory"), ("when", "2024-03-05"), ("where", "db-3")):
+            span = after.photograph[name].span
+            assert span is not None
+            assert after.text[slice(*span)] == said
+        assert asked[1:] == [f" [{added}]"]
+        other = memory.remember("The meeting is at ten", arousal=0.2).id
+        assert memory.reconsolidate(other, added).photograph == {}
+    with Memory(store, clock=clock) as memory:
+        assert memory.get(before.id).photograph == after.photograph
+
+
+def test_the_callers_own_fields_stay(clock: Any) -> None:
+    with Memory(":memory:", clock=clock) as memory:
+        id = memory.remember("Customer data leaked", arousal=0.9, who="Ada", where="Bonn").id
+        record = memory.reconsolidate(id, "mallory@example.com did it on db-7.example.com")
+        assert (record.who, record.where) == ("Ada", "Bonn")
+        assert record.photograph["who"].source == "caller"
 
 
 def test_history_travels_with_an_export(clock: Any, tmp_path: Path) -> None:

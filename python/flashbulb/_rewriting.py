@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,17 +11,20 @@ from numpy.typing import NDArray
 
 from flashbulb._draft import digest_of
 from flashbulb._store import Space, Store
+from flashbulb.photograph import Photographer
+from flashbulb.photograph.extracted import from_json, photograph_json
 from flashbulb.reconsolidation import Change
 from flashbulb.records import Version
+from flashbulb.storage.rows import Row
 from flashbulb.storage.translation import decoding
 
-__all__ = ["Present", "history", "present", "rewrite"]
+__all__ = ["Present", "developed", "history", "present", "rewrite"]
 
 
 class Present(NamedTuple):
     """What decides how a memory may change."""
 
-    text: str
+    row: Row
     protected: bool
     """Its text must stay: it is vivid."""
 
@@ -28,13 +32,43 @@ class Present(NamedTuple):
 def present(store: Store, space: Space, id: int) -> Present:
     row = store.database.rows([id])[id]
     salience = float(space.engine.traces([id])["salience"][0])
-    return Present(row.text, salience > store.policy.reconsolidation_protects_above)
+    return Present(row, salience > store.policy.reconsolidation_protects_above)
+
+
+def developed(
+    photographer: Photographer, row: Row, change: Change, context: str, now: float
+) -> str | None:
+    """The photograph of a memory with the text of a change, as the store keeps it.
+
+    What is known stays. What the new words of a flashbulb say fills empty fields, times read from
+    the moment of the change; of a text that was rewritten nothing is known that the caller did not
+    say, since what was extracted had its place in the old one.
+    """
+    if not change.text.startswith(row.text):
+        return None
+    if not row.flashbulb:
+        return row.photograph
+    known = from_json(row.photograph, row._asdict())
+    given = {name: field.value for name, field in known.items()}
+    start = len(row.text)
+    found = photographer.photograph(change.text[start:], created=now, context=context, given=given)
+    for name, field in found.items():
+        if name not in known:
+            span = None if field.span is None else (field.span[0] + start, field.span[1] + start)
+            known[name] = replace(field, span=span)
+    return photograph_json(known)
 
 
 def rewrite(
-    store: Store, space: Space, id: int, change: Change, vector: NDArray[np.float32], now: float
+    store: Store,
+    space: Space,
+    id: int,
+    change: Change,
+    vector: NDArray[np.float32],
+    photograph: str | None,
+    now: float,
 ) -> None:
-    """Give a memory the text of a change and its vector, in one transaction.
+    """Give a memory the text of a change, its vector and photograph, in one transaction.
 
     Ids, tags, occurrences, arousal and salience stay. An enhancement strengthens, at most once an
     hour as everything that does.
@@ -49,8 +83,7 @@ def rewrite(
     new = row._replace(
         text=change.text,
         digest=digest_of(change.text, tags, facts, None if urgency != urgency else urgency),
-        # What was extracted has its place in the old text.
-        photograph=row.photograph if change.text.startswith(row.text) else None,
+        photograph=photograph,
     )
     earlier = store.database.versions([id]).get(id, [])
     since = max(now, earlier[-1][0] if earlier else row.created)  # time does not run backwards

@@ -24,13 +24,14 @@ from flashbulb._duplicates import Answers, OnDuplicate, ask, check_on_duplicate,
 from flashbulb._judging import KeptAnswers, judge, settle
 from flashbulb._managed import ManagedStore
 from flashbulb._recalling import Question, answer
-from flashbulb._rewriting import history, present, rewrite
+from flashbulb._rewriting import developed, history, present, rewrite
 from flashbulb._store import Space
 from flashbulb._time import Time
 from flashbulb._why_not import WhyNot, why_not
 from flashbulb._writing import store_drafts, take
 from flashbulb.arousal import ArousalDetector
 from flashbulb.errors import MemoryNotFound, ReadOnlyStore
+from flashbulb.photograph import Photographer
 from flashbulb.records import Hit, Record, Version
 from flashbulb.storage.sqlite import Database
 
@@ -305,8 +306,10 @@ class Memory(ManagedStore):
         context adds is for the :class:`Reconsolidation` of this object to say; if that is nothing,
         nothing changes.
 
-        Id, tags, metadata, occurrences, arousal, salience, access count and pin stay; vector, words
-        and repeats are those of the new text. The texts before stay in the :meth:`history`.
+        Of a flashbulb, what the new words say of who, what, when and where fills the fields that
+        are empty. Id, tags, metadata, occurrences, arousal, salience, access count and pin stay;
+        vector, words and repeats are those of the new text. The texts before stay in the
+        :meth:`history`.
 
         Its functions and the embedder are called without any lock. If the memory changes meanwhile,
         they are asked again about the text that it has then; if it is forgotten, this is a
@@ -327,15 +330,20 @@ class Memory(ManagedStore):
             with self._open(writing=True) as space:
                 known = self._known(space, id)
                 before = present(self._store, space, known)
-            change = self._reconsolidation.change(before.text, context, protected=before.protected)
+            change = self._reconsolidation.change(
+                before.row.text, context, protected=before.protected
+            )
             if change is not None:
                 vector = self._embedder.embed_documents([change.text])[0]
+                critical = before.row.arousal >= self._store.policy.flashbulb_threshold
+                photographer = self._photographer if critical else Photographer()
+                photograph = developed(photographer, before.row, change, context, moment)
             with self._open(writing=True) as space:
                 self._known(space, known)
                 if present(self._store, space, known) != before:
                     continue
                 if change is not None:
-                    rewrite(self._store, space, known, change, vector, moment)
+                    rewrite(self._store, space, known, change, vector, photograph, moment)
                 return self._record(space, known, moment)
 
     def rescore(self, *, limit: int | None = None, now: Time | None = None) -> int:
