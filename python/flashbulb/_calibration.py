@@ -36,7 +36,25 @@ _CENTRED = _DEVIATES - _DEVIATES.mean()
 _TO_SPREAD = _CENTRED / (_CENTRED @ _CENTRED)
 _TO_LEVEL = 1.0 / len(_LEVELS) - _DEVIATES.mean() * _TO_SPREAD
 
-# Variance of that line at the top 1 %, from n normal values: this over n, in squared spreads.
+# A tail is known by two of its quantiles: in the middle of these levels, and at the top 1 %.
+_MIDDLE, _TOP = float(_DEVIATES.mean()), NormalDist().inv_cdf(0.99)
+_PART_LEVELS = np.array([NormalDist().cdf(_MIDDLE), 0.99])
+
+# A tail that is heavier than the line is a log-normal one (Tukey's g) through these quantiles:
+# their deviates have equal steps, so the steps of the values grow by a ratio, here at most by 3 (a
+# log-normal sigma of 1.3). A lighter one stays a line, which asks for more than it need.
+_BEND_STEP = NormalDist().inv_cdf(0.95) / 2.0
+_BEND_LEVELS = np.array([NormalDist().cdf(steps * _BEND_STEP) for steps in range(3)])
+_MOST_BEND = 3.0
+
+# What is foreign lies above what is ordinary. Its share is how much more than half a per cent lies
+# beyond the top half per cent of the ordinary, and counts up to 5 %: more is a new topic.
+_FAR_SHARE = 0.005
+_FAR = NormalDist().inv_cdf(1.0 - _FAR_SHARE)
+_MOST_FOREIGN = 0.05
+_ROUNDS = 20
+
+# Variance of the line at the top 1 %, from n normal values: this over n, in squared spreads.
 EXTRAPOLATION = 10.3
 
 # Of a state that is read: float64 counts no further, and rounding may add so much to a bound.
@@ -103,12 +121,16 @@ class RecentQuantiles:
     ----------
     low, high : float
         Range of the 512 bins; what lies outside is counted in the first or the last.
+    is_part : bool
+        The values are measured in order to be summed. So the tail is what was seen up to the top
+        1 %, foreign values included; else it is that of the ordinary values, from inner quantiles.
     """
 
     BINS = 512
     _HIGHEST_GAIN = 1e9
 
-    def __init__(self, low: float, high: float) -> None:
+    def __init__(self, low: float, high: float, is_part: bool = False) -> None:
+        self.is_part = is_part
         self.count = 0
         """How many values there were, since the beginning."""
         self.width = (high - low) / self.BINS
@@ -134,12 +156,45 @@ class RecentQuantiles:
 
     def _fit(self) -> Tail:
         below = self._weights.cumsum()
-        wanted = _LEVELS * below[-1]
+        middle, top = (
+            self._quantiles(below, _PART_LEVELS) if self.is_part else self._ordinary(below)
+        )
+        spread = float(top - middle) / (_TOP - _MIDDLE)
+        return Tail(float(middle) - _MIDDLE * spread, spread, float(below[-1]) / self._gain)
+
+    def _ordinary(self, below: NDArray[np.float64]) -> tuple[float, float]:
+        """The middle and the top 1 % of what is ordinary, given the share of what is foreign.
+
+        That share follows from the tail, and so both are found in turns, from a share of 0 up.
+        """
+        foreign = 0.0
+        for _ in range(_ROUNDS):
+            inner = self._quantiles(below, (1.0 - foreign) * _LEVELS)
+            level, spread = float(_TO_LEVEL @ inner), float(_TO_SPREAD @ inner)
+            low, mid, high = self._quantiles(below, (1.0 - foreign) * _BEND_LEVELS)
+            growth = min((high - mid) / (mid - low), _MOST_BEND)
+            top, far = (
+                max(level + deviate * spread, _bent(high, high - mid, growth, deviate))
+                for deviate in (_TOP, _FAR)
+            )
+            before, beyond = foreign, self._share_above(below, far)
+            foreign = min(max(beyond - _FAR_SHARE, 0.0), _MOST_FOREIGN)
+            if abs(foreign - before) < 1e-5:
+                break
+        return level + _MIDDLE * spread, top
+
+    def _quantiles(
+        self, below: NDArray[np.float64], levels: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        wanted = levels * below[-1]
         bins = below.searchsorted(wanted)
         within = 1.0 - (below[bins] - wanted) / self._weights[bins]
-        quantiles = self._low + self.width * (bins + within)
-        level, spread = float(_TO_LEVEL @ quantiles), float(_TO_SPREAD @ quantiles)
-        return Tail(level, spread, float(below[-1]) / self._gain)
+        quantiles: NDArray[np.float64] = self._low + self.width * (bins + within)
+        return quantiles
+
+    def _share_above(self, below: NDArray[np.float64], value: float) -> float:
+        place = (value - self._low) / self.width
+        return 1.0 - float(np.interp(place, np.arange(1, self.BINS + 1), below)) / float(below[-1])
 
     def copy(self) -> RecentQuantiles:
         twin = copy(self)
@@ -179,13 +234,21 @@ class RecentQuantiles:
             raise ValueError(f"no values have the tail {self.tail}")
 
 
+def _bent(high: float, step: float, growth: float, deviate: float) -> float:
+    """A quantile beyond the highest one; -inf if the steps do not grow."""
+    if growth <= 1.0:
+        return -math.inf
+    steps = (deviate - 2.0 * _BEND_STEP) / _BEND_STEP
+    return high + step * growth * (math.pow(growth, steps) - 1.0) / (growth - 1.0)
+
+
 class Scale:
     """What is usual in a stream of numbers, in both forms of surprise."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, is_part: bool = False) -> None:
         self.kind = kind
         self.moments = _core.Moments()
-        self.recent = RecentQuantiles(kind.low, kind.high)
+        self.recent = RecentQuantiles(kind.low, kind.high, is_part)
 
     def raw(self, value: float, policy: Policy) -> float:
         """``(value - mean) / sd`` of all values; 0 before there are two."""
@@ -214,7 +277,7 @@ class Scale:
         self.recent.add(calibrated, policy.surprise_window)
 
     def copy(self) -> Scale:
-        twin = Scale(self.kind)
+        twin = Scale(self.kind, self.recent.is_part)
         twin.moments, twin.recent = self.moments.copy(), self.recent.copy()
         return twin
 

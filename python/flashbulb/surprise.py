@@ -99,7 +99,7 @@ class SurpriseDetector:
         self.policy = Policy() if policy is None else policy
         self.last_seen: MutableMapping[str, float] = {}
         """Epoch seconds of the last event with each tag."""
-        self._scales = {name: Scale(DISTANCES) for name in _PARTS[mode]}
+        self._scales = {name: Scale(DISTANCES, mode == "combined") for name in _PARTS[mode]}
         if mode == "combined":
             self._scales[mode] = Scale(SUMS)
         self._centroid: _core.Centroid | None = None
