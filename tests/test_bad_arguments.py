@@ -248,8 +248,10 @@ def calls(world: World) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
 
 WITHOUT = {
     "ArousalModel": "is trained or loaded",
+    "ArousalModel.judge_many": "takes what the detector has checked",
     "MiniLMEmbedder.embed_documents": "needs an extra",
     "MiniLMEmbedder.embed_queries": "needs an extra",
+    "Photographer.take": "takes what the memory has checked",
     "RuleSet": "takes a parsed rule file, which its own tests spoil",
     "RuleSet.candidates": "of the matcher",
     "RuleSet.class_set": "of the matcher",

@@ -226,6 +226,73 @@ def test_an_llm_that_answers_something_else_is_passed_over(answer: object) -> No
     assert values("Mrs Lee fell", llm=lambda *_: answer) == {"who": "Mrs Lee"}
 
 
+async def later(text: str) -> str:
+    return 'Here it is: {"who": "Anna", "what": null}'
+
+
+@pytest.mark.parametrize(
+    "llm",
+    [
+        lambda text: {"who": "Anna"},
+        lambda text, context: '{"who": "Anna"}',
+        lambda text, context: SimpleNamespace(content='```json\n{"who": "Anna"}\n```'),
+        later,
+    ],
+)
+def test_an_llm_may_be_any_function_and_answer_json(
+    llm: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert values("Anna fell", llm=llm) == {"who": "Anna"}
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (7, "expected some of who, what, when, where, got int 7"),
+        (None, "expected some of who, what, when, where, got NoneType None"),
+        (["who"], "expected some of who, what, when, where, got list"),
+        ({"name": "Anna"}, "expected some of who, what, when, where, got dict"),
+        ("Anna", "0 photographs in str 'Anna'"),
+        ({"who": 7}, "who must be a str or None, got int 7"),
+    ],
+)
+def test_an_answer_of_a_wrong_kind_is_reported(
+    answer: object, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "flashbulb"):
+        assert values("Mrs Lee fell", llm=lambda *_: answer) == {"who": "Mrs Lee"}
+    assert message in caplog.text
+
+
+def test_the_flashbulbs_of_a_batch_are_asked_about_together() -> None:
+    together = threading.Barrier(8)
+
+    def llm(text: str, context: str) -> dict[str, str]:
+        together.wait(20)
+        return {"what": text.split()[-1]}
+
+    with Memory(":memory:", photographer=Photographer(llm)) as memory:
+        items = [{"text": f"A fire in mill-{i}", "arousal": 1.0} for i in range(8)]
+        records = memory.remember_many([*items, {"text": "thanks", "arousal": 0.0}])
+    assert [record.what for record in records] == [*(f"mill-{i}" for i in range(8)), None]
+
+
+def test_a_batch_waits_for_an_llm_that_hangs_once() -> None:
+    ever, asked = threading.Event(), []
+
+    def hangs(text: str, context: str) -> dict[str, str]:
+        asked.append(text)
+        ever.wait(60)
+        return {}
+
+    photographer = Photographer(hangs, deadline=0.2)
+    with Memory(":memory:", photographer=photographer) as memory:
+        memory.remember_many([{"text": f"Fire {i}", "arousal": 1.0} for i in range(40)])
+    assert len(asked) < 16  # those of one deadline; then the circuit is open
+    ever.set()
+
+
 def test_an_llm_or_model_that_fails_is_reported_and_passed_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -48,7 +48,7 @@ def developed(
         return None
     if not row.flashbulb:
         return row.photograph
-    known = from_json(row.photograph, row._asdict())
+    known = from_json(row.photograph, row.who, row.what, row.when, row.where)
     given = {name: field.value for name, field in known.items()}
     start = len(row.text)
     found = photographer.photograph(change.text[start:], created=now, context=context, given=given)

@@ -16,6 +16,7 @@ from flashbulb._judging import Arousal
 from flashbulb._store import Space, Store
 from flashbulb.photograph import FIELDS, Extracted, Photographer
 from flashbulb.photograph.extracted import photograph_json
+from flashbulb.photograph.taking import Event
 from flashbulb.storage.rows import Row
 
 __all__ = ["Photograph", "store_drafts", "take"]
@@ -25,14 +26,23 @@ Photograph: TypeAlias = "dict[str, Extracted]"
 log = logging.getLogger("flashbulb")
 
 
-def take(photographer: Photographer, event: Draft | Row) -> Photograph:
-    """The photograph of what is or was remembered; what its caller said goes first."""
-    given = {name: getattr(event, name) for name in FIELDS}
-    if isinstance(event, Draft):
-        created, context = event.now, event.context
-    else:
-        created, context = event.created, event.deferred_context
-    return photographer.photograph(event.text, created=created, context=context, given=given)
+def take(
+    photographer: Photographer, remembered: Sequence[Draft | Row], wanted: Sequence[bool]
+) -> list[Photograph | None]:
+    """Photographs of those that are wanted of what is or was remembered.
+
+    What a caller said goes first.
+    """
+    chosen = [_event(each) for each, is_wanted in zip(remembered, wanted, strict=True) if is_wanted]
+    taken = iter(photographer.take(chosen))
+    return [next(taken) if is_wanted else None for is_wanted in wanted]
+
+
+def _event(remembered: Draft | Row) -> Event:
+    given = {name: getattr(remembered, name) for name in FIELDS}
+    if isinstance(remembered, Draft):
+        return Event(remembered.text, remembered.now, remembered.context, given)
+    return Event(remembered.text, remembered.created, remembered.deferred_context, given)
 
 
 def store_drafts(
@@ -133,7 +143,7 @@ class _Batch:
         self._store.next_id += 1
         pinned = by_surprise and self._may_pin(id, arousal.score)
         if by_surprise and photograph is None:  # no LLM is asked while the lock is held
-            photograph = take(Photographer(), draft)
+            (photograph,) = take(Photographer(), [draft], [True])
         self._database.insert(
             Row(
                 id=id,

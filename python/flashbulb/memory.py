@@ -219,10 +219,8 @@ class Memory(ManagedStore):
         vectors = self._embedder.embed_documents([draft.text for draft in drafts])
         arousals = judge(self._detector, drafts, vectors, self._store)
         threshold = self._store.policy.flashbulb_threshold
-        photographs = [
-            take(self._photographer, draft) if arousal.score >= threshold else None
-            for draft, arousal in zip(drafts, arousals, strict=True)
-        ]
+        critical = [arousal.score >= threshold for arousal in arousals]
+        photographs = take(self._photographer, drafts, critical)
         answers: Answers = {}  # of a callable
         while True:
             with self._open(writing=True) as space:
@@ -388,10 +386,8 @@ class Memory(ManagedStore):
                 vectors=list(vectors),
                 cache=KeptAnswers(self._store),
             )
-            photographs = [
-                take(self._photographer, row) if result.score >= threshold else None
-                for row, result in zip(rows, results, strict=True)
-            ]
+            critical = [result.score >= threshold for result in results]
+            photographs = take(self._photographer, rows, critical)
             with self._open(writing=True) as space:
                 settled += settle(self._store, space, rows, results, photographs, moment)
         return settled

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 __all__ = [
+    "AT_A_TIME",
     "Budget",
     "Cache",
     "Circuit",
@@ -22,6 +23,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+AT_A_TIME = 8
+"""So many questions of a batch."""
 
 Clock = Callable[[], float]
 """Seconds that only grow."""

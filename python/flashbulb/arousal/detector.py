@@ -15,7 +15,7 @@ from typing import Any, Literal
 from flashbulb._check import check_items, check_str
 from flashbulb.policy import Policy
 
-from .asking import Cache, NoAnswer, at_a_time
+from .asking import AT_A_TIME, Cache, NoAnswer, at_a_time
 from .llm import Judge, as_judge
 from .matcher import BASE_SCORE, MAX_CHARACTERS, RuleMatcher
 from .model import ArousalModel, ModelJudgement
@@ -32,7 +32,6 @@ Stage = Callable[..., Any]
 """A model or LLM: called with text and context. It answers a ``(score, confidence)`` pair, a
 ``Judgement``, or something else that ``parse_reply`` takes."""
 
-_AT_A_TIME = 8
 _BLOCK = 256
 """Texts that are judged together by rules and model."""
 _LASTING = ("reply", "steering")
@@ -257,7 +256,7 @@ class ArousalDetector:
             pass
         elif ask:
             at_a_time(
-                _AT_A_TIME,
+                AT_A_TIME,
                 lambda opinion: self._ask(opinion, cache),
                 [opinions[i] for i in unsure],
             )

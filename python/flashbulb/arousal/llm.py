@@ -27,7 +27,7 @@ from .replies import (
 )
 from .server import Refused, Server
 
-__all__ = ["Judge", "LLMJudge", "as_judge", "from_callable", "from_langchain"]
+__all__ = ["Judge", "LLMJudge", "as_judge", "asking", "from_callable", "from_langchain"]
 
 DEADLINE_SECONDS = 20.0
 
@@ -280,13 +280,11 @@ class _CallableJudge(Judge):
         self, function: Callable[..., object], name: str | None, limits: Mapping[str, Any]
     ) -> None:
         super().__init__(name, **limits)
-        self._function = function
-        self._takes_context = _takes_context(function)
+        self._function = asking(function)
 
     def _ask(self, text: str, context: str, limit: TimeLimit) -> Reply:
         self._budget.spend()
-        answer = self._function(*((text, context) if self._takes_context else (text,)))
-        return parse_reply(asyncio.run(_awaited(answer)) if isawaitable(answer) else answer)
+        return parse_reply(self._function(text, context))
 
 
 def from_callable(
@@ -333,6 +331,17 @@ def from_langchain(model: Any, *, name: str | None = None, **limits: Any) -> Jud
     if name is None and isinstance(own, str):
         name = f"{type(model).__module__}.{type(model).__qualname__}({own})"
     return _CallableJudge(ask, name, limits)
+
+
+def asking(function: Callable[..., object]) -> Callable[[str, str], object]:
+    """A function of a text and what surrounds it; the given one may take less, or be async."""
+    takes_context = _takes_context(function)
+
+    def ask(text: str, context: str) -> object:
+        answer = function(*((text, context) if takes_context else (text,)))
+        return asyncio.run(_awaited(answer)) if isawaitable(answer) else answer
+
+    return ask
 
 
 def as_judge(llm: Any) -> Judge:

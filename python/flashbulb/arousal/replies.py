@@ -124,19 +124,41 @@ def parse_reply(answer: object) -> Reply:
     raise BadReply(f"expected a judgement with a score, got {_shown(answer)}")
 
 
-def parse_photograph(text: str) -> dict[str, str]:
+def parse_photograph(answer: object) -> dict[str, str]:
     """What a reply says of who, what, when and where.
+
+    Parameters
+    ----------
+    answer
+        A mapping or an object with some of them, each a str or None; a str or message that holds
+        one such mapping as JSON, fenced or amid prose.
 
     Raises
     ------
     BadReply
-        If it holds no object with one of them, or several.
+        If it is nothing of these, or a str holds several; or if there are values, and none is text.
     """
     names = PHOTOGRAPH_SCHEMA["required"]
-    found = [values for values in _objects(text) if not values.keys().isdisjoint(names)]
-    if len(found) != 1:
-        raise BadReply(f"{len(found)} photographs in {_shown(text)}")
-    return {name: found[0][name] for name in names if isinstance(found[0].get(name), str)}
+    if isinstance(answer, Mapping):
+        values = answer
+        known = not answer or not answer.keys().isdisjoint(names)
+    elif known := any(hasattr(answer, name) for name in names):
+        values = {name: getattr(answer, name, None) for name in names}
+    else:
+        text = answer if isinstance(answer, str) else getattr(answer, "content", None)
+        if known := isinstance(text, str):
+            found = [each for each in _objects(text) if not each.keys().isdisjoint(names)]
+            if len(found) != 1:
+                raise BadReply(f"{len(found)} photographs in {_shown(text)}")
+            values = found[0]
+    if not known:
+        raise BadReply(f"expected some of {', '.join(names)}, got {_shown(answer)}")
+    said = {name: values[name] for name in names if values.get(name) is not None}
+    texts = {name: value for name, value in said.items() if isinstance(value, str)}
+    if said and not texts:
+        name, value = next(iter(said.items()))
+        raise BadReply(f"{name} must be a str or None, got {_shown(value)}")
+    return texts
 
 
 def probability_of_yes(alternatives: Mapping[str, float]) -> Reply | None:

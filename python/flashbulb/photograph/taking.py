@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from flashbulb._check import check_limit, check_mapping, check_optional_text, check_text
 from flashbulb._time import Time, to_seconds
-from flashbulb.arousal.asking import Circuit, NoAnswer, TimeLimit, within
+from flashbulb.arousal.asking import (
+    AT_A_TIME,
+    Circuit,
+    NoAnswer,
+    TimeLimit,
+    at_a_time,
+    within,
+)
+from flashbulb.arousal.llm import asking
+from flashbulb.arousal.replies import parse_photograph
 
 from .extracted import FIELDS, Extracted
 from .patterns import find
 from .times import find_time
 
-__all__ = ["Photographer", "photograph"]
+__all__ = ["Event", "Photographer", "photograph"]
 
 MAX_CHARACTERS = 8_000
 """So many of a text are looked at."""
@@ -30,15 +39,26 @@ _ENTITIES = {
 _log = logging.getLogger("flashbulb")
 
 
+class Event(NamedTuple):
+    """What is to be photographed; as the arguments of :meth:`Photographer.photograph`."""
+
+    text: str
+    created: Time
+    context: str
+    given: Mapping[str, str | None]
+
+
 class Photographer:
     """Finds who, what, when and where in a text. Empty is better than wrong.
 
     Parameters
     ----------
     llm : callable or None
-        Called with text and context; answers a mapping, or an object, with some of ``who``,
-        ``what``, ``when`` and ``where``. What does not occur in the text is dropped. If it fails,
-        that is reported through ``logging``, and the rest goes on without it.
+        Called with text and context, or with the text if it takes no more; may be async. Answers
+        a mapping, or an object, with some of ``who``, ``what``, ``when`` and ``where``, or a str
+        that holds such a mapping as JSON. What does not occur in the text is dropped. If it fails,
+        or answers anything else, that is reported through ``logging``, and the rest goes on
+        without it. About several texts of a batch it is asked at a time, from several threads.
     model : callable or None
         A loaded pipeline of spaCy, asked for persons, organisations and places where the patterns
         found none. Nothing is downloaded.
@@ -61,12 +81,12 @@ class Photographer:
         deadline: float = 20.0,
     ) -> None:
         for name, value in (("llm", llm), ("model", model)):
-            if value is not None and not callable(value):
+            if value is not None and (not callable(value) or isinstance(value, type)):
                 raise TypeError(f"{name} must be callable or None, got {value!r:.80}")
         seconds = check_limit(deadline, "deadline")
         if seconds is None or not seconds > 0:
             raise ValueError(f"deadline must be a number of seconds above 0, got {deadline!r}")
-        self._llm = llm
+        self._llm = None if llm is None else asking(llm)
         self._model = model
         self._deadline = seconds
         self._circuit = Circuit()
@@ -93,9 +113,30 @@ class Photographer:
         """
         text = check_text(text, "text", empty=True)
         check_text(context, "context", empty=True)
-        moment = _moment(created)
-        result = {name: Extracted(value, "caller") for name, value in _given(given)}
-        for name, value in self._asked(text, context, result):
+        return self.take([Event(text, created, context, {} if given is None else given)])[0]
+
+    def take(self, events: Sequence[Event]) -> list[dict[str, Extracted]]:
+        """As :meth:`photograph`, of several events; the LLM is asked about some at a time."""
+        known = [
+            {name: Extracted(value, "caller") for name, value in _given(event.given)}
+            for event in events
+        ]
+        answers: list[Mapping[str, str]] = [{}] * len(events)
+
+        def ask(i: int) -> None:
+            answers[i] = self._asked(events[i].text, events[i].context)
+
+        if self._llm is not None:
+            unknown = [i for i in range(len(events)) if len(known[i]) < len(FIELDS)]
+            at_a_time(AT_A_TIME, ask, unknown)
+        return [self._completed(*each) for each in zip(events, known, answers, strict=True)]
+
+    def _completed(
+        self, event: Event, result: dict[str, Extracted], answer: Mapping[str, str]
+    ) -> dict[str, Extracted]:
+        """What the caller said, then the LLM, then patterns, then the model."""
+        text, moment = event.text, _moment(event.created)
+        for name, value in answer.items():
             span = _place(text, value)
             if name not in result and span is not None:
                 said = text[slice(*span)]
@@ -107,36 +148,27 @@ class Photographer:
             result.setdefault(name, extracted)
         return {name: result[name] for name in FIELDS if name in result}
 
-    def _asked(
-        self, text: str, context: str, known: Mapping[str, Extracted]
-    ) -> Iterator[tuple[str, str]]:
-        if self._llm is None or len(known) == len(FIELDS):
-            return
+    def _asked(self, text: str, context: str) -> dict[str, str]:
+        """What the LLM says; nothing if it fails, which is reported."""
+        llm = self._llm
+        assert llm is not None
         try:
             self._circuit.enter()
         except NoAnswer as error:
             _log.debug("the LLM's photograph is left out: %s", error)
-            return
+            return {}
         try:
-            values = within(TimeLimit(self._deadline), lambda: self._answer(text, context))
+            limit = TimeLimit(self._deadline)
+            values = within(limit, lambda: parse_photograph(llm(text, context)))
         except Exception as error:
             self._circuit.failed()
             _log.warning("the LLM's photograph is left out: %s", error or type(error).__name__)
-            return
+            return {}
         except BaseException:
             self._circuit.left()
             raise
         self._circuit.succeeded()
-        for name, value in values.items():
-            if isinstance(value, str) and value.strip():
-                yield name, value.strip()
-
-    def _answer(self, text: str, context: str) -> dict[str, object]:
-        assert self._llm is not None
-        answer = self._llm(text, context)
-        if isinstance(answer, Mapping):
-            return {name: answer.get(name) for name in FIELDS}
-        return {name: getattr(answer, name, None) for name in FIELDS}
+        return {name: value.strip() for name, value in values.items() if value.strip()}
 
     def _modelled(
         self, text: str, known: Mapping[str, Extracted]
