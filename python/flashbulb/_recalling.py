@@ -202,7 +202,7 @@ def hits_at(
     store: Store, space: Space, question: Question, ranked: Ranking, chosen: NDArray[np.int64]
 ) -> list[Hit]:
     """The hits at these places of a ranking."""
-    ids, *terms = (part[chosen] for part in ranked.result)
+    ids = ranked.result.ids[chosen]
     return [
         Hit(
             id=record.id,
@@ -220,7 +220,7 @@ def hits_at(
         for record, lexical, score, similarity, cosine, vividness_bonus, recency_bonus in zip(
             _reading.records(store, space, ids.tolist(), question.now),
             ranked.lexical(ids),
-            *(term.tolist() for term in terms),
+            *(term[chosen].tolist() for term in ranked.result[1:]),
             strict=True,
         )
     ]
