@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from flashbulb.photograph import Extracted, Photographer
     from flashbulb.reconsolidation import Reconsolidation
     from flashbulb.records import Hit, NearDuplicate, Occurrence, Record, Version
+    from flashbulb.retention import Retention
     from flashbulb.surprise import Surprise, SurpriseDetector
 
     __version__: str
@@ -59,6 +60,7 @@ __all__ = [
     "ReadOnlyStore",
     "Reconsolidation",
     "Record",
+    "Retention",
     "StoreClosed",
     "StoreForked",
     "StoreLocked",
@@ -85,6 +87,7 @@ _LAZY = {
     "Occurrence": "flashbulb.records",
     "Photographer": "flashbulb.photograph",
     "Reconsolidation": "flashbulb.reconsolidation",
+    "Retention": "flashbulb.retention",
     "Record": "flashbulb.records",
     "Surprise": "flashbulb.surprise",
     "SurpriseDetector": "flashbulb.surprise",

@@ -33,6 +33,7 @@ __all__ = [
     "Question",
     "Verdict",
     "ask",
+    "brought_back",
     "check_on_duplicate",
     "plan",
     "remembered",
@@ -138,6 +139,15 @@ def plan(
     return verdicts, questions
 
 
+def brought_back(store: Store, space: Space, drafts: Sequence[Draft]) -> Space:
+    """The namespace after what is remembered again has left the archive."""
+    if not space.archived or space.number is None:
+        return space
+    completed = STATUS["completed"]
+    same = [store.database.same_digest(space.number, draft.digest(), completed) for draft in drafts]
+    return store.restore(space, [known[0] for known in same if known])
+
+
 def remembered(
     store: Store,
     space: Space,
@@ -189,6 +199,7 @@ def _to_be(draft: Draft, arousal: Arousal, policy: Policy) -> Record:
         effective_vividness=1.0,
         access_count=0,
         last_access=None,
+        archived=None,
         who=draft.who,
         what=draft.what,
         when=draft.when,

@@ -122,6 +122,7 @@ def settle(
         for row, result, photograph in zip(asked, results, photographs, strict=True)
         if not result.deferred
         and row.id in present
+        and present[row.id].archived is None
         and (present[row.id].text, present[row.id].deferred) == (row.text, 1)
     ]
     if not settled:

@@ -34,6 +34,7 @@ from flashbulb.photograph import Photographer
 from flashbulb.policy import Policy
 from flashbulb.reconsolidation import Reconsolidation
 from flashbulb.records import NamespaceCount, Record, Stats
+from flashbulb.retention import Retention, leaving
 from flashbulb.storage.backup import Progress, copy_store
 from flashbulb.storage.sqlite import Durability
 from flashbulb.surprise import SurpriseMode
@@ -150,6 +151,33 @@ class ManagedStore:
         """
         with self._locked() as store:
             return store.namespaces()
+
+    def apply_retention(
+        self, policy: Retention, *, dry_run: bool = False, now: Time | None = None
+    ) -> list[Record]:
+        """Move what a policy says to the archive, in one transaction; return what was moved.
+
+        What is in the archive takes no RAM; :meth:`recall` and :meth:`list` pass it over unless
+        they are told ``include_archived=True``. Its vividness fades there as anywhere, and it is
+        what it was when it comes back, see :meth:`restore`. Nothing moves but by this call.
+
+        Parameters
+        ----------
+        policy : Retention
+        dry_run : bool
+            True: move nothing, only tell what would be.
+        now : time, optional
+        """
+        if not isinstance(policy, Retention):
+            raise TypeError(f"policy must be a Retention, got {type(policy).__name__}")
+        moves = not check_bool(dry_run, "dry_run")
+        moment = self._now(now)
+        with self._open(writing=moves) as space:
+            ids = leaving(self._store, space, policy, moment)
+            records = _reading.records(self._store, space, ids, moment)
+            if moves and ids:
+                self._store.archive(space, ids, moment)
+            return records
 
     def forget_all(self) -> int:
         """Forget everything of this namespace in one transaction; return how many memories it had.
@@ -297,10 +325,18 @@ class ManagedStore:
             store.used(space)
 
     def _known(self, space: Space, id: int) -> int:
+        """The id, if this namespace has a memory with it, be it in the archive."""
         checked = check_id(id)
-        if checked not in space.engine:
+        if checked not in space.engine and checked not in space.archived:
             raise not_found(self._store, space, checked)
         return checked
 
+    def _restored(self, space: Space, id: int) -> tuple[Space, int]:
+        """As :meth:`_known`; what is used comes back from the archive, and the namespace anew."""
+        known = self._known(space, id)
+        return self._store.restore(space, (known,)), known
+
     def _record(self, space: Space, id: int, now: float) -> Record:
+        if id in space.archived:
+            space = self._store.with_archive(space, id)
         return _reading.records(self._store, space, [id], now)[0]

@@ -102,6 +102,7 @@ def _record(
         effective_vividness=effective,
         access_count=access_count,
         last_access=_none(last_access),
+        archived=row.archived,
         who=who,
         what=what,
         when=when,
@@ -195,6 +196,7 @@ def stats(store: Store, space: Space) -> Stats:
     return Stats(
         namespace=space.name,
         memories=len(space.engine),
+        archived=len(space.archived),
         occurrences=len(space.engine) + counts["repeats"],
         open_tasks=int((status == STATUS.index("open")).sum()),
         completed_tasks=int((status == STATUS.index("completed")).sum()),

@@ -56,6 +56,7 @@ class Question:
     until: float | None
     min_score: float | None
     reinforce: bool
+    include_archived: bool
     neutral: bool
     now: float
 
@@ -73,6 +74,7 @@ class Question:
         min_score: float | None,
         reinforce: bool,
         neutral: bool,
+        include_archived: bool = False,
         now: float,
     ) -> Question:
         """Check them."""
@@ -86,6 +88,7 @@ class Question:
             until=None if until is None else to_seconds(until, "until"),
             min_score=check_limit(min_score, "min_score"),
             reinforce=check_bool(reinforce, "reinforce"),
+            include_archived=check_bool(include_archived, "include_archived"),
             neutral=neutral,
             now=now,
         )
@@ -95,16 +98,17 @@ def answer(
     store: Store, space: Space, question: Question, vector: NDArray[np.float32]
 ) -> list[Hit]:
     """The hits for a question whose embedding is `vector`, under the store's lock."""
-    k = min(question.k, len(space.engine))
+    searched = store.with_archive(space) if question.include_archived else space
+    k = min(question.k, len(searched.engine))
     if k == 0:
         return []
     runners_up = store.policy.rif_runners_up if question.reinforce else 0
-    ranked = ranking(store, space, question, vector, k + runners_up)
+    ranked = ranking(store, searched, question, vector, k + runners_up)
     found = ranked.result
     returned = np.arange(len(found.ids)) < k
     if question.min_score is not None:
         returned &= found.scores >= question.min_score
-    hits = hits_at(store, space, question, ranked, np.flatnonzero(returned))
+    hits = hits_at(store, searched, question, ranked, np.flatnonzero(returned))
     if question.reinforce and hits:
         _reinforce(store, space, question, found, returned)
     return hits
@@ -233,10 +237,17 @@ def _reinforce(
     found: SearchResult,
     returned: NDArray[np.bool_],
 ) -> None:
-    """Strengthen the hits that answer best, weaken the runners-up that resemble them."""
+    """Strengthen the hits that answer best, weaken the runners-up that resemble them.
+
+    What is used comes back from the archive; what stays there is not weakened.
+    """
     similarities = found.similarities[returned]
     margin = store.policy.reinforce_similarity_margin
     used = found.ids[returned][similarities >= similarities.max() - margin]
+    others = found.ids[~returned]
+    if space.archived:
+        space = store.restore(space, used.tolist())
+        others = others[~np.isin(others, list(space.archived))]
     space.engine.touch(used, question.now)
-    weakened = space.engine.suppress(used, found.ids[~returned], now=question.now)
+    weakened = space.engine.suppress(used, others, now=question.now)
     store.changed(space, np.concatenate((used, weakened)))

@@ -26,6 +26,7 @@ class Space:
         detector: SurpriseDetector | None,
         surprise_pins: set[int],
         refused_pins: int,
+        archived: set[int] | None = None,
     ) -> None:
         self.name = name
         self.number = number
@@ -34,6 +35,10 @@ class Space:
         self.detector = detector
         self.surprise_pins = surprise_pins
         self.refused_pins = refused_pins
+        self.archived = set() if archived is None else archived
+        """Ids of the memories in the archive: they are on disk only."""
+        self.has_archive = False
+        """Whether the engine holds these too, for one call."""
         self.lexical: LexicalIndex | None = None
         """Built at the first recall that needs it."""
         self.dirty: set[int] = set()
@@ -43,7 +48,7 @@ class Space:
         """What it takes in RAM: the engine exactly, words, statistics and sets about."""
         use = self.engine.memory_bytes()
         total = _SPACE_BYTES + use.vectors + use.structure + use.sketch + use.traces
-        total += _ID_BYTES * (len(self.surprise_pins) + len(self.dirty))
+        total += _ID_BYTES * (len(self.surprise_pins) + len(self.archived) + len(self.dirty))
         for part in (self.lexical, self.detector):
             if part is not None:
                 total += part.memory_bytes

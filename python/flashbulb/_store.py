@@ -13,7 +13,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -118,7 +118,7 @@ class Store:
             )
         with self.database.transaction():
             for number in self.database.namespaces().values():
-                engine = self._load_engine(number, old)
+                engine = self._load_engine(number, old, archived=True)
                 engine.set_policy(policy, now=now)
                 self.database.update_traces(engine.ids, engine.traces())
             self.database.set_meta({"policy": policy_to_json(policy)})
@@ -244,13 +244,52 @@ class Store:
             engine = Engine(self.embedder.dim, policy=self.policy, approximate=self._approximate)
             detector = self._detector(engine, {}, {})
             pins: list[int] = []
+            archived: list[int] = []
         else:
             engine = self._load_engine(number, self.policy)
             detector = self._detector(
                 engine, self.database.surprise_states(number), self.database.last_seen(number)
             )
             pins = self.database.pinned_by(number, "surprise")
-        return Space(name, number, engine, detector, set(pins), refused)
+            archived = self.database.archived(number)
+        return Space(name, number, engine, detector, set(pins), refused, set(archived))
+
+    def with_archive(self, space: Space, id: int | None = None) -> Space:
+        """A namespace with its archive, or only this memory of it, for one call that reads.
+
+        Without an archive: itself.
+        """
+        if not space.archived or space.number is None:
+            return space
+        self.flush()
+        engine = self._load_engine(space.number, self.policy, archived=True, id=id)
+        whole = Space(
+            space.name, space.number, engine, None, set(), space.refused_pins, space.archived
+        )
+        whole.has_archive = True
+        return whole
+
+    def archive(self, space: Space, ids: Sequence[int], now: float) -> None:
+        """Move memories out of RAM, to where only the disk has them."""
+        texts = {id: row.text for id, row in self.database.rows(ids).items()}
+        with self.changing(space) as database:
+            database.set_archived(ids, now)
+            space.engine.remove(np.array(ids, np.int64))
+            if space.lexical is not None:
+                for id, text in texts.items():
+                    space.lexical.remove(id, text)
+        space.archived.update(ids)
+
+    def restore(self, space: Space, ids: Collection[int]) -> Space:
+        """Move those of the memories back that are in the archive; return the namespace anew."""
+        moved = sorted(space.archived.intersection(ids))
+        if not moved:
+            return space
+        self.flush()
+        with self.database.transaction():
+            self.database.set_archived(moved, None)
+        self._spaces.drop(space)
+        return self.space(space.name)
 
     def replace(self, space: Space) -> None:
         """Put a freshly loaded namespace in the place of what was in RAM."""
@@ -266,13 +305,13 @@ class Store:
         """Every namespace by name; none is loaded for this."""
         loaded = {space.name: space.memory_bytes() for space in self._spaces}
         return [
-            NamespaceCount(name, memories, loaded.get(name, 0))
-            for name, memories in self.database.namespace_counts()
+            NamespaceCount(name, memories, archived, loaded.get(name, 0))
+            for name, memories, archived in self.database.namespace_counts()
         ]
 
     def forget_all(self, space: Space) -> int:
         """Delete a namespace with its statistics; return how many memories it had."""
-        count = len(space.engine)
+        count = len(space.engine) + len(space.archived)
         if space.number is not None:
             self.flush()
             with self.database.transaction():
@@ -284,12 +323,15 @@ class Store:
         if space.lexical is None:
             index = LexicalIndex()
             if space.number is not None:
-                index.add(self.database.texts(space.number))
+                index.add(self.database.texts(space.number, archived=space.has_archive))
             space.lexical = index
         return space.lexical
 
-    def _load_engine(self, number: int, policy: Policy) -> Engine:
-        loaded = self.database.load(number, self.embedder.dim)
+    def _load_engine(
+        self, number: int, policy: Policy, *, archived: bool = False, id: int | None = None
+    ) -> Engine:
+        """The engine of a namespace, perhaps with its archive, or with one memory of both."""
+        loaded = self.database.load(number, self.embedder.dim, archived=archived, id=id)
         with decoding(self.path):
             return Engine.from_state(
                 {

@@ -129,7 +129,9 @@ def why_not(
     places = np.flatnonzero(passing == id)
     own = kth = rank = None
     excluded: tuple[str, ...] = ()
-    if len(places):
+    if id in space.archived:
+        excluded = ("it is in the archive, where only include_archived=True looks",)
+    elif len(places):
         rank = int(places[0]) + 1
         last = min(question.k, len(passing)) - 1
         chosen = [rank - 1] if last < 0 else [rank - 1, last]

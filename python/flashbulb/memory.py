@@ -20,7 +20,15 @@ from flashbulb._check import (
     check_text,
 )
 from flashbulb._draft import Draft
-from flashbulb._duplicates import Answers, OnDuplicate, ask, check_on_duplicate, plan, remembered
+from flashbulb._duplicates import (
+    Answers,
+    OnDuplicate,
+    ask,
+    brought_back,
+    check_on_duplicate,
+    plan,
+    remembered,
+)
 from flashbulb._judging import KeptAnswers, judge, settle
 from flashbulb._managed import ManagedStore
 from flashbulb._recalling import Question, answer
@@ -225,6 +233,8 @@ class Memory(ManagedStore):
         while True:
             with self._open(writing=True) as space:
                 rule = answers if callable(wanted) else wanted
+                if rule != "keep":
+                    space = brought_back(self._store, space, drafts)
                 verdicts, questions = plan(self._store, space, drafts, vectors, arousals, rule)
                 if not questions:
                     repeats = [verdict.repeats for verdict in verdicts]
@@ -245,11 +255,14 @@ class Memory(ManagedStore):
                 id = check_id(id)
             except MemoryNotFound:
                 return False
-            if id not in space.engine:
+            if id not in space.engine and id not in space.archived:
                 return False
             text = self._store.database.rows([id])[id].text
             with self._store.changing(space) as database:
                 database.delete(id)
+                if id in space.archived:
+                    space.archived.discard(id)
+                    return True
                 space.engine.remove(id)
                 space.surprise_pins.discard(id)
                 if space.lexical is not None:
@@ -263,7 +276,7 @@ class Memory(ManagedStore):
         """
         moment = self._now(now)
         with self._open(writing=True) as space:
-            known = self._known(space, id)
+            space, known = self._restored(space, id)
             record = self._record(space, known, moment)
             if record.status == "none":
                 raise ValueError(f"memory {known} is not a task: it was remembered without urgency")
@@ -278,7 +291,7 @@ class Memory(ManagedStore):
         """Hold a memory at full vividness until it is unpinned, completed or forgotten."""
         moment = self._now(now)
         with self._open(writing=True) as space:
-            known = self._known(space, id)
+            space, known = self._restored(space, id)
             with self._store.changing(space) as database:
                 space.engine.pin(known, now=moment)
                 _persist(database, space, known, pinned_by="user")
@@ -288,7 +301,7 @@ class Memory(ManagedStore):
         """Let a pinned memory fade again, from this moment on."""
         moment = self._now(now)
         with self._open(writing=True) as space:
-            known = self._known(space, id)
+            space, known = self._restored(space, id)
             with self._store.changing(space) as database:
                 space.engine.unpin(known, now=moment)
                 _persist(database, space, known, pinned_by=None)
@@ -326,7 +339,7 @@ class Memory(ManagedStore):
         context = check_text(context, "context")
         while True:
             with self._open(writing=True) as space:
-                known = self._known(space, id)
+                space, known = self._restored(space, id)
                 before = present(self._store, space, known)
             change = self._reconsolidation.change(
                 before.row.text, context, protected=before.protected
@@ -337,7 +350,7 @@ class Memory(ManagedStore):
                 photographer = self._photographer if critical else Photographer()
                 photograph = developed(photographer, before.row, change, context, moment)
             with self._open(writing=True) as space:
-                self._known(space, known)
+                space, _ = self._restored(space, known)
                 if present(self._store, space, known) != before:
                     continue
                 if change is not None:
@@ -401,6 +414,7 @@ class Memory(ManagedStore):
         with self._open(writing=True) as space:
             each = [ids] if isinstance(ids, (int, np.integer)) else check_items(ids, "ids", "int")
             known = [self._known(space, id) for id in each]
+            space = self._store.restore(space, known)
             used = np.array(sorted(set(known)), dtype=np.int64)
             space.engine.touch(used, moment)
             self._store.changed(space, used)
@@ -419,6 +433,7 @@ class Memory(ManagedStore):
         until: Time | None = None,
         min_score: float | None = None,
         reinforce: bool | None = None,
+        include_archived: bool = False,
         now: Time | None = None,
     ) -> builtins.list[Hit]:
         """The k best memories for a query, best first; fewer if fewer pass the filters.
@@ -445,6 +460,10 @@ class Memory(ManagedStore):
         reinforce : bool, optional
             False: look only, change nothing; so by default in a store that is open to be read
             only, where True is a ReadOnlyStore. Else the default is True.
+        include_archived : bool
+            True: ranks the memories of the archive with the others, as if they had never left.
+            They are read from the disk for this call, about a second for 50,000. What the recall
+            strengthens comes back from the archive.
         """
         if reinforce is None:
             reinforce = not self.read_only
@@ -463,6 +482,7 @@ class Memory(ManagedStore):
             until=until,
             min_score=min_score,
             reinforce=reinforce,
+            include_archived=include_archived,
             neutral=self._neutral,
             now=self._now(now),
         )
@@ -517,10 +537,22 @@ class Memory(ManagedStore):
             return why_not(self._store, space, question, vector, self._known(space, id))
 
     def get(self, id: int, *, now: Time | None = None) -> Record:
-        """A memory as it stands now; MemoryNotFound if this namespace has none with this id."""
+        """A memory as it stands now, in the archive too; MemoryNotFound if this namespace has none
+        with this id."""
         moment = self._now(now)
         with self._open() as space:
             return self._record(space, self._known(space, id), moment)
+
+    def restore(self, id: int, *, now: Time | None = None) -> Record:
+        """Bring a memory back from the archive; one that is not there stays as it is.
+
+        So does whatever uses it: a recall that strengthens it, and :meth:`reinforce`, :meth:`pin`,
+        :meth:`unpin`, :meth:`complete`, :meth:`reconsolidate`, or remembering its text again.
+        """
+        moment = self._now(now)
+        with self._open(writing=True) as space:
+            space, known = self._restored(space, id)
+            return self._record(space, known, moment)
 
     def history(self, id: int) -> builtins.list[Version]:
         """The texts of a memory: the one it was remembered with first, the present one last."""
@@ -535,6 +567,7 @@ class Memory(ManagedStore):
         tags: Iterable[str] | None = None,
         status: str | None = None,
         order: str = "created",
+        include_archived: bool = False,
         now: Time | None = None,
     ) -> builtins.list[Record]:
         """Memories in order. Looking at them changes nothing.
@@ -550,14 +583,19 @@ class Memory(ManagedStore):
         order : str
             "created" (the oldest first), "vividness", "effective_vividness", "salience",
             "last_access" or "access_count"; with "-" before it the highest first.
+        include_archived : bool
+            Those in the archive too.
         """
         count = None if limit is None else check_count(limit, "limit")
         skipped = check_count(offset, "offset")
         wanted = () if tags is None else check_tags(tags)
         only = check_status(status)
         order = check_text(order, "order")
+        everywhere = check_bool(include_archived, "include_archived")
         moment = self._now(now)
         with self._open() as space:
+            if everywhere:
+                space = self._store.with_archive(space)
             ids = _reading.ordered(space, wanted, only, order, moment).tolist()
             ids = ids[skipped : None if count is None else skipped + count]
             return _reading.records(self._store, space, ids, moment)

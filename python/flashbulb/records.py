@@ -92,6 +92,8 @@ class Record:
     """v with the task terms."""
     access_count: int
     last_access: float | None
+    archived: float | None
+    """When it moved to the archive; None: it is searched."""
     who: str | None
     what: str | None
     when: str | None
@@ -194,6 +196,8 @@ class NamespaceCount(NamedTuple):
 
     name: str
     memories: int
+    """In RAM when it is loaded, and searched."""
+    archived: int
     loaded_bytes: int
     """What it takes in RAM, about; 0: it is not loaded. ``Memory(memory_budget=)`` bounds it."""
 
@@ -203,6 +207,8 @@ class Stats(TypedDict):
 
     namespace: str
     memories: int
+    archived: int
+    """Memories in the archive; no other count includes them."""
     occurrences: int
     open_tasks: int
     completed_tasks: int

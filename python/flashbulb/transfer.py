@@ -28,6 +28,7 @@ from flashbulb._draft import Draft
 from flashbulb._files import outside_the_store, replacing
 from flashbulb._store import Space, Store, check_embedder, policy_from_json, policy_to_json
 from flashbulb._time import to_seconds
+from flashbulb._traces import STATUS
 from flashbulb.engine import Engine
 from flashbulb.errors import FlashbulbError
 from flashbulb.storage.rows import TRACE_COLUMNS, Row
@@ -37,7 +38,7 @@ from flashbulb.surprise import SurpriseDetector
 __all__ = ["export", "import_"]
 
 FORMAT = "flashbulb-export"
-VERSION = 2
+VERSION = 3
 _BATCH = 1000
 _PINNED_BY = (None, "user", "surprise")
 
@@ -45,6 +46,7 @@ _PINNED_BY = (None, "user", "surprise")
 def export(store: Store, space: Space, path: str | os.PathLike[str]) -> int:
     """Write the namespace to `path`, atomically, under the store's lock."""
     target = outside_the_store(store.path, path)
+    space = store.with_archive(space)
     ids = space.engine.ids.tolist()
     with replacing(target) as file:
         file.write(_line(_header(store, space, len(ids))))
@@ -195,6 +197,11 @@ class _Parsed:
             )
         if not isinstance(line["deferred"], bool):
             raise TypeError(f"deferred must be true or false, got {line['deferred']!r:.80}")
+        archived = line["archived"]
+        if archived is not None:
+            archived = to_seconds(archived, "archived")
+            if trace["pinned"] or trace["status"] == STATUS["open"]:
+                raise ValueError("what is pinned, or an open task, is never archived")
         surprise, importance = _surprise_of(line)
         if trace["vividness_time"] < draft.now:
             raise ValueError(
@@ -241,6 +248,7 @@ class _Parsed:
                 photograph=_photograph(line["photograph"]),
                 deferred=int(line["deferred"]),
                 deferred_context=check_text(line["deferred_context"], "a context", empty=True),
+                archived=archived,
             )
         )
         self.traces.append(trace)
@@ -319,6 +327,7 @@ _HEADER = frozenset(
 )
 _OWN = frozenset(("occurrences", "trace", "vector", "versions"))
 _MEMORY = frozenset(Row._fields) - {"namespace", "digest"} | _OWN
+_SINCE_3: dict[str, Any] = {"archived": None}
 _SINCE_2: dict[str, Any] = {
     "photograph": None,
     "deferred": False,
@@ -330,7 +339,10 @@ _SINCE_2: dict[str, Any] = {
 def _memory(line: bytes, version: int) -> dict[str, Any]:
     """One memory; what the version of the export did not know yet is as in a new memory."""
     if version == 1:
-        return {**_SINCE_2, **_object(line, _MEMORY - _SINCE_2.keys())}
+        later = {**_SINCE_2, **_SINCE_3}
+        return {**later, **_object(line, _MEMORY - later.keys())}
+    if version == 2:
+        return {**_SINCE_3, **_object(line, _MEMORY - _SINCE_3.keys())}
     return _object(line, _MEMORY)
 
 

@@ -46,6 +46,7 @@ class Row(NamedTuple):
     photograph: str | None = None
     deferred: int = 0
     deferred_context: str = ""
+    archived: float | None = None
 
 
 class Loaded(NamedTuple):

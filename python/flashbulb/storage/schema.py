@@ -142,6 +142,11 @@ CREATE TABLE changed (
 
 -- What a namespace has pinned is asked for at its opening: without reading all texts.
 CREATE INDEX memories_pinned ON memories (namespace, pinned_by) WHERE pinned_by IS NOT NULL;
+
+-- When a memory moved to the archive; NULL: it is in RAM and searched. The index has the ids of
+-- a tier in their order.
+ALTER TABLE memories ADD COLUMN archived REAL;
+CREATE INDEX memories_by_tier ON memories (namespace, archived);
 """
 
 # What each version added to the one before. A new store takes every step, an older one those that

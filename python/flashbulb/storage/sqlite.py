@@ -168,13 +168,13 @@ class Database:
         rows = self._all("SELECT id, refused_pins FROM namespaces WHERE name = ?", (name,))
         return rows[0] if rows else None
 
-    def namespace_counts(self) -> list[tuple[str, int]]:
-        """(name, memories) of every namespace, by name."""
+    def namespace_counts(self) -> list[tuple[str, int, int]]:
+        """(name, memories, archived ones) of every namespace, by name."""
+        count = "(SELECT count(*) FROM memories WHERE namespace = namespaces.id AND archived IS"
         return self._all(
-            "SELECT name, (SELECT count(*) FROM memories WHERE namespace = namespaces.id) "
-            "FROM namespaces ORDER BY name",
+            f"SELECT name, {count} NULL), {count} NOT NULL) FROM namespaces ORDER BY name",
             (),
-            (str, int),
+            (str, int, int),
         )
 
     def create_namespace(self, name: str) -> int:
@@ -258,7 +258,8 @@ class Database:
         return [
             id
             for (id,) in self._all(
-                "SELECT id FROM memories WHERE namespace = ? AND deferred ORDER BY id LIMIT ?",
+                "SELECT id FROM memories WHERE namespace = ? AND deferred AND archived IS NULL "
+                "ORDER BY id LIMIT ?",
                 (namespace, -1 if limit is None else limit),
                 (int,),
             )
@@ -400,15 +401,18 @@ class Database:
     def tags(self, namespace: int) -> list[tuple[str, int]]:
         """Each list of tags as JSON, with the number of memories that have just these."""
         return self._all(
-            "SELECT tags, count(*) FROM memories WHERE namespace = ? GROUP BY tags",
+            "SELECT tags, count(*) FROM memories WHERE namespace = ? AND archived IS NULL "
+            "GROUP BY tags",
             (namespace,),
             (str, int),
         )
 
-    def texts(self, namespace: int) -> Iterator[tuple[int, str]]:
+    def texts(self, namespace: int, *, archived: bool = False) -> Iterator[tuple[int, str]]:
+        """(id, text) of the memories; `archived` says whether those of the archive too."""
         with translated(self.path):
             for row in self._connection.execute(
-                "SELECT id, text FROM memories WHERE namespace = ? ORDER BY id", (namespace,)
+                f"SELECT id, text FROM memories WHERE namespace = ?{_tiers(archived)} ORDER BY id",
+                (namespace,),
             ):
                 self._check(row, (int, str))
                 yield row
@@ -422,9 +426,54 @@ class Database:
             )
         ]
 
-    def load(self, namespace: int, dim: int) -> Loaded:
-        """All rows of a namespace, for the engine."""
-        count = self._count("SELECT count(*) FROM memories WHERE namespace = ?", (namespace,))
+    def set_archived(self, ids: Sequence[int], time: float | None) -> None:
+        """Move memories to the archive, or back: None."""
+        with translated(self.path):
+            self._connection.executemany(
+                "UPDATE memories SET archived = ? WHERE id = ?", ((time, id) for id in ids)
+            )
+
+    def archived(self, namespace: int) -> list[int]:
+        """Ids of the memories in the archive, ascending."""
+        return [
+            id
+            for (id,) in self._all(
+                "SELECT id FROM memories WHERE namespace = ? AND archived IS NOT NULL ORDER BY id",
+                (namespace,),
+                (int,),
+            )
+        ]
+
+    def flashbulbs(self, namespace: int) -> list[int]:
+        return [
+            id
+            for (id,) in self._all(
+                "SELECT id FROM memories WHERE namespace = ? AND flashbulb", (namespace,), (int,)
+            )
+        ]
+
+    def last_occurrences(self, namespace: int) -> dict[int, float]:
+        """When those memories were remembered last that were more than once."""
+        return dict(
+            self._all(
+                "SELECT memory, max(time) FROM occurrences WHERE namespace = ? GROUP BY memory",
+                (namespace,),
+                (int, float),
+            )
+        )
+
+    def load(
+        self, namespace: int, dim: int, *, archived: bool = False, id: int | None = None
+    ) -> Loaded:
+        """The rows of a namespace, for the engine, or one of them; `archived` as for
+        :meth:`texts`."""
+        chosen, parameters = _tiers(archived), [namespace]
+        if id is not None:
+            chosen += " AND memories.id = ?"
+            parameters.append(id)
+        count = self._count(
+            f"SELECT count(*) FROM memories WHERE namespace = ?{chosen}", parameters
+        )
         ids = np.empty(count, dtype=np.int64)
         created = np.empty(count)
         tags: list[str] = []
@@ -436,8 +485,8 @@ class Database:
                 self._connection.execute(
                     f"SELECT memories.id, created, tags, vector, {_TRACE} FROM memories "
                     "LEFT JOIN traces USING (id) LEFT JOIN vectors USING (id) "
-                    "WHERE namespace = ? ORDER BY memories.id",
-                    (namespace,),
+                    f"WHERE namespace = ?{chosen} ORDER BY memories.id",
+                    parameters,
                 )
             ):
                 if values[0] is None or vector is None or len(vector) != 4 * dim:
@@ -479,13 +528,17 @@ class Database:
         of_namespace = (namespace,)
         return {
             "flashbulbs": self._count(
-                "SELECT count(*) FROM memories WHERE namespace = ? AND flashbulb", of_namespace
+                f"SELECT count(*) FROM memories WHERE namespace = ? AND flashbulb{_tiers(False)}",
+                of_namespace,
             ),
             "deferred": self._count(
-                "SELECT count(*) FROM memories WHERE namespace = ? AND deferred", of_namespace
+                f"SELECT count(*) FROM memories WHERE namespace = ? AND deferred{_tiers(False)}",
+                of_namespace,
             ),
             "repeats": self._count(
-                "SELECT count(*) FROM occurrences WHERE namespace = ?", of_namespace
+                "SELECT count(*) FROM occurrences JOIN memories ON memory = memories.id "
+                f"WHERE occurrences.namespace = ?{_tiers(False)}",
+                of_namespace,
             ),
             "namespaces": self._count("SELECT count(DISTINCT namespace) FROM memories"),
         }
@@ -521,6 +574,11 @@ class Database:
                 f"another program reads {self.path}: its log still holds what was forgotten; "
                 "compact again later"
             )
+
+
+def _tiers(archived: bool) -> str:
+    """The condition for the memories that are in RAM, or for all of them."""
+    return "" if archived else " AND archived IS NULL"
 
 
 def _text_key(text: str) -> str:
