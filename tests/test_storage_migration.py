@@ -78,14 +78,20 @@ def lines_of(name: str | Path) -> list[Any]:
 
 
 def test_everything_is_there_and_new_things_work(old: Path, version: int, tmp_path: Path) -> None:
-    since_2 = {"photograph": None, "deferred": False, "deferred_context": "", "versions": []}
+    later = {
+        "photograph": None,
+        "deferred": False,
+        "deferred_context": "",
+        "versions": [],
+        "archived": None,
+    }
     with opened(old) as memory:
         for name, file in exports(version).items():
             memory.namespace(name).export(tmp_path / "new.jsonl")
             header, *lines = lines_of(tmp_path / "new.jsonl")
             _, *expected = lines_of(file)
-            assert header["version"] == 2
-            assert lines == [{**since_2, **line} for line in expected]
+            assert header["version"] == 3
+            assert lines == [{**later, **line} for line in expected]
         kept = memory.list()
         assert [record.status for record in kept[2:4]] == ["open", "completed"]
         assert [record.pinned for record in kept[:6]] == [False] * 4 + [True, False]
@@ -128,7 +134,7 @@ def test_an_old_export_is_imported_whole(store: Path, version: int, tmp_path: Pa
         assert memory.get(REPEATED[version]).occurrences[1].metadata == {"again": True}
 
 
-@pytest.mark.parametrize("unknown", [0, 3, True, 1.5, "2", None])
+@pytest.mark.parametrize("unknown", [0, 4, True, 1.5, "2", None])
 def test_an_export_of_another_version_is_refused(
     store: Path, tmp_path: Path, unknown: object
 ) -> None:
