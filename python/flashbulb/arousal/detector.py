@@ -396,11 +396,15 @@ class ArousalDetector:
             weights = [1.0] * len(stages)
         else:
             weights = _weights(stages)
-        total = sum(weights)
-        parts = list(zip(weights, stages, strict=True))
-        score = sum([weight * stage.score for weight, stage in parts]) / total
-        spread = sum([weight * abs(stage.score - score) for weight, stage in parts]) / total
-        confidence = max(stage.confidence for stage in stages) * (1.0 - spread)
+        total = score = spread = confidence = 0.0
+        for weight, stage in zip(weights, stages, strict=True):
+            total += weight
+            score += weight * stage.score
+            confidence = max(confidence, stage.confidence)
+        score /= total
+        for weight, stage in zip(weights, stages, strict=True):
+            spread += weight * abs(stage.score - score)
+        confidence *= 1.0 - spread / total
         return min(max(score, 0.0), 1.0), min(max(confidence, 0.0), 1.0)
 
     def _count(self, **changes: int) -> None:
