@@ -293,6 +293,26 @@ def test_sentences_of_many_texts_are_embedded_at_once(model: ArousalModel) -> No
     assert together == [detector.detect(text) for text in texts]
 
 
+def test_many_texts_at_once_are_judged_as_alone(model: ArousalModel) -> None:
+    contexts = ["", "a fire drill"] * (len(TEXTS) // 2)
+    assert model.judge_many(TEXTS, contexts) == list(map(model, TEXTS, contexts))
+    assert model.judge_many(TEXTS) == list(map(model, TEXTS))
+    assert model.judge_many([]) == []
+
+
+def test_what_does_not_belong_to_texts_is_refused(model: ArousalModel) -> None:
+    with pytest.raises(ValueError, match="expected 2 contexts, got 1"):
+        model.judge_many(TEXTS[:2], ["a drill"])
+    with pytest.raises(ValueError, match="expected 1 vectors, got 2"):
+        model.judge_many(TEXTS[:1], vectors=[None, None])
+    with pytest.raises(TypeError, match="texts must be"):
+        model.judge_many(CRITICAL)
+    with pytest.raises(TypeError, match="text must be a str, got int"):
+        model.judge_many([7])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="context must be a str, got NoneType"):
+        model(CRITICAL, None)  # type: ignore[arg-type]
+
+
 def test_a_bad_vector_among_many_concerns_its_text_alone(model: ArousalModel) -> None:
     detector = ArousalDetector(model=model)
     vectors: list[Any] = [None] * len(TEXTS)

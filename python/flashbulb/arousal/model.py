@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flashbulb import _core
-from flashbulb._check import check_file, check_str
+from flashbulb._check import check_file, check_items, check_str
 from flashbulb._files import replacing
 from flashbulb.embedding import Embedder, default_embedder
 from flashbulb.errors import DimensionMismatch
@@ -202,32 +202,39 @@ class ArousalModel:
         reading : Reading, optional
             The text, as the rules that come with Flashbulb divide it.
         """
-        return self.judge_many([text], [context], vectors=[vector], readings=[reading])[0]
+        check_str(text, "text")
+        check_str(context, "context")
+        return self._judge([text], [context], [vector], [reading])[0]
 
     def judge_many(
         self,
         texts: Sequence[str],
-        contexts: Sequence[str],
+        contexts: Sequence[str] | None = None,
         *,
-        vectors: Sequence[ArrayLike | None],
-        readings: Sequence[Reading | None],
+        vectors: Sequence[ArrayLike | None] | None = None,
+        readings: Sequence[Reading | None] | None = None,
     ) -> list[ModelJudgement]:
-        """Judge texts: what of them is to be embedded, in one call of the embedder.
+        """Judge texts; what of them is to be embedded is, in one call of the embedder.
 
-        Parameters are those of a call, one for each text.
+        The arguments are those of a call, one for each text; none of a kind if it is not given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When one is no sequence, a text or context no str, or their numbers differ.
         """
-        read = [
-            self._matcher.read(text) if reading is None else reading
-            for text, reading in zip(texts, readings, strict=True)
-        ]
-        judgements = []
-        for context, (logits, _) in zip(contexts, self._decisive(read, vectors), strict=True):
-            important, critical = _probabilities(logits)
-            score = critical + IMPORTANT_SCORE * important
-            if context and self.rules.is_unreal(fold(context)):
-                score = min(score, self.rules.caps["framed"])
-            judgements.append(ModelJudgement(score, max(score, 1.0 - score), critical, important))
-        return judgements
+        texts = check_items(texts, "texts")
+        around = [""] * len(texts) if contexts is None else check_items(contexts, "contexts")
+        nothing = [None] * len(texts)
+        rows = nothing if vectors is None else check_items(vectors, "vectors", "arrays")
+        read = nothing if readings is None else check_items(readings, "readings", "Reading")
+        for name, values in (("contexts", around), ("vectors", rows), ("readings", read)):
+            if len(values) != len(texts):
+                raise ValueError(f"expected {len(texts)} {name}, got {len(values)}")
+        for text, context in zip(texts, around, strict=True):
+            check_str(text, "text")
+            check_str(context, "context")
+        return self._judge(texts, around, rows, read)
 
     def contributions(self, text: str) -> list[tuple[str, float]]:
         """What each word adds to the log-odds of critical, strongest first.
@@ -251,6 +258,26 @@ class ArousalModel:
         return sorted(found.items(), key=lambda item: -abs(item[1]))
 
     # -- within ----------------------------------------------------------------------------------
+
+    def _judge(
+        self,
+        texts: Sequence[str],
+        contexts: Sequence[str],
+        vectors: Sequence[ArrayLike | None],
+        readings: Sequence[Reading | None],
+    ) -> list[ModelJudgement]:
+        read = [
+            self._matcher.read(text) if reading is None else reading
+            for text, reading in zip(texts, readings, strict=True)
+        ]
+        judgements = []
+        for context, (logits, _) in zip(contexts, self._decisive(read, vectors), strict=True):
+            important, critical = _probabilities(logits)
+            score = critical + IMPORTANT_SCORE * important
+            if context and self.rules.is_unreal(fold(context)):
+                score = min(score, self.rules.caps["framed"])
+            judgements.append(ModelJudgement(score, max(score, 1.0 - score), critical, important))
+        return judgements
 
     def _of_text(self, *texts: str) -> Iterator[tuple[Logits, str]]:
         return self._decisive(list(map(self._matcher.read, texts)), [None] * len(texts))
