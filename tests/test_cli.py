@@ -33,6 +33,8 @@ VERBS = [
     "replay",
     "reconsolidate",
     "history",
+    "export",
+    "import",
     "backup",
 ]
 START = "2026-01-05T08:00:00+00:00"
@@ -461,6 +463,23 @@ def test_what_reads_opens_what_only_a_writer_can(
     path.touch()
     assert answer(capsys, "list", "--store", str(path)) == []
     assert answer(capsys, "stats", "--store", str(path))["memories"] == 0
+
+
+def test_memories_travel_by_a_file(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = str(tmp_path / "memories.jsonl"), str(tmp_path / "other.db")
+    with Memory(store):  # an agent has it open
+        done = command("export", file, "--store", store)
+    assert (done.returncode, done.stdout) == (0, f"exported 3 memories to {file}\n")
+    assert run(capsys, "import", file, "--store", other)[0] == 0
+    shown = [answer(capsys, "list", "--store", path, "--now", DAY_30) for path in (store, other)]
+    assert shown[0] == shown[1]
+    code, _, err = run(capsys, "import", file, "--store", other)
+    assert code == 2
+    assert "line 2: id 1 is not free" in err
+    assert answer(capsys, "import", file, "--store", other, "--new-ids")["imported"] == 3
+    assert answer(capsys, "stats", "--store", other)["memories"] == 6
 
 
 def test_interruption_is_130_and_quiet(tmp_path: Path) -> None:

@@ -189,10 +189,11 @@ class ManagedStore:
             return self._store.forget_all(space)
 
     def export(self, path: str | os.PathLike[str]) -> int:
-        """Write this namespace to a JSON Lines file; return the number of memories.
+        """Write this namespace to a file of JSON Lines; return the number of memories.
 
-        The file holds everything, vectors and strengths bit for bit. It replaces an older one
-        only when it is complete.
+        A path that ends in ``.parquet`` becomes a Parquet file, which needs pyarrow (the extra
+        ``parquet``). Either holds everything, vectors and strengths bit for bit. It replaces an
+        older one only when it is complete.
         """
         with self._open() as space:
             return transfer.export(self._store, space, path)
@@ -202,7 +203,7 @@ class ManagedStore:
 
         Memories keep their ids, so each must be above every id that the store has ever used, as
         in a new store; with `new_ids` they get the next free ones instead. Nothing is merged. A
-        bad line is a ValueError that names it, and changes nothing.
+        bad line or row is a ValueError that names it, and changes nothing.
         """
         new_ids = check_bool(new_ids, "new_ids")
         moment = self._now(None)

@@ -98,7 +98,7 @@ exit codes:
         now=False,
     )
     _replay(verb)
-    _backup(verb)
+    _files(verb)
     return parser
 
 
@@ -382,7 +382,26 @@ def _replay(verb: _Verb) -> None:
     command.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
-def _backup(verb: _Verb) -> None:
+def _files(verb: _Verb) -> None:
+    export = verb(
+        "export",
+        verbs.export,
+        "write the memories of a namespace to JSON Lines, or to Parquet",
+        "flashbulb export agent.jsonl --store agent.db",
+        now=False,
+    )
+    import_ = verb(
+        "import",
+        verbs.import_,
+        "add the memories of an exported file",
+        "flashbulb import agent.jsonl --store new.db",
+        now=False,
+    )
+    for transfer in (export, import_):
+        transfer.add_argument("file", metavar="FILE", help="JSON Lines, or .parquet")
+    import_.add_argument(
+        "--new-ids", action="store_true", help="give them the next free ids, not their own"
+    )
     command = verb(
         "backup",
         verbs.backup,

@@ -25,8 +25,10 @@ __all__ = [
     "complete",
     "demo",
     "explain",
+    "export",
     "forget",
     "history",
+    "import_",
     "list_memories",
     "recall",
     "reconsolidate",
@@ -290,6 +292,27 @@ def stats(arguments: Namespace) -> int:
     return 0
 
 
+def export(arguments: Namespace) -> int:
+    with _memory(arguments, read_only=True) as memory:
+        count = memory.export(arguments.file)
+    return _transferred(arguments, "exported", count, "to")
+
+
+def import_(arguments: Namespace) -> int:
+    with _memory(arguments, create=True) as memory:
+        count = memory.import_(arguments.file, new_ids=arguments.new_ids)
+    return _transferred(arguments, "imported", count, "from")
+
+
+def _transferred(arguments: Namespace, done: str, count: int, way: str) -> int:
+    if arguments.json:
+        output.print_json({"file": arguments.file, done: count})
+    else:
+        text = f"{done} {count} memories {way} {printable(arguments.file)}"
+        console().print(text, markup=False, soft_wrap=True)
+    return 0
+
+
 def backup(arguments: Namespace) -> int:
     from flashbulb.storage.backup import copy_store
 
@@ -299,7 +322,11 @@ def backup(arguments: Namespace) -> int:
     if arguments.json:
         output.print_json({"copy": arguments.copy, "bytes": size})
     else:
-        console().print(f"copied {size / 1e6:.1f} MB to {printable(arguments.copy)}", markup=False)
+        console().print(
+            f"copied {size / 1e6:.1f} MB to {printable(arguments.copy)}",
+            markup=False,
+            soft_wrap=True,
+        )
     return 0
 
 
