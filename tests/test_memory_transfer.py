@@ -290,7 +290,7 @@ def statistics(count: int = 10, mean: float = 0.01, dim: int = 256) -> str:
     ("change", "error"),
     [
         ({"format": "other"}, ValueError),
-        ({"version": 3}, ValueError),
+        ({"version": 4}, ValueError),
         ({"memories": 1}, ValueError),
         ({"memories": "1"}, ValueError),
         ({"embedder": {"name": "x", "dim": 3, "fingerprint": "f"}}, EmbedderMismatch),
