@@ -30,6 +30,7 @@ from flashbulb import (
     Photographer,
     Policy,
     Reconsolidation,
+    Retention,
     SurpriseDetector,
     arousal,
     embedding,
@@ -184,6 +185,7 @@ def calls(world: World) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "LLMJudge.photograph": (judge.photograph, text),
         "LLMJudge.reply": (judge.reply, {"prompt": "abc"}),
         "Memory": (_closed(Memory), {"path": ":memory:"}),
+        "Memory.apply_retention": (memory.apply_retention, {"policy": Retention(size=10**6)}),
         "Memory.backup": (
             memory.backup,
             {"path": world.folder / "copy.db", "overwrite": True},
@@ -203,6 +205,7 @@ def calls(world: World) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "Memory.remember": (memory.remember, text),
         "Memory.remember_many": (memory.remember_many, {"items": ["abc"]}),
         "Memory.rescore": (world.llm.rescore, {}),
+        "Memory.restore": (memory.restore, id),
         "Memory.unpin": (memory.unpin, id),
         "Memory.why_not": (memory.why_not, {**asked, **id}),
         "MiniLMEmbedder": (embedding.MiniLMEmbedder, {}),
@@ -217,6 +220,7 @@ def calls(world: World) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
             {**text, "context": "abc", "protected": True},
         ),
         "Reconsolidation.from_callable": (Reconsolidation.from_callable, {"ask": str}),
+        "Retention": (Retention, {"size": 1}),
         "RuleSet.is_unreal": (rules.is_unreal, {"context": "abc"}),
         "RuleSet.load": (RuleSet.load, {"path": world.folder / "rules.toml"}),
         "StaticEmbedder.embed_documents": (static.embed_documents, {"texts": ["abc"]}),
@@ -311,6 +315,7 @@ NAMES = sorted({name for name in public() if takes_arguments(name)})
 
 
 def test_every_public_callable_is_called_here(world: World) -> None:
+    """A new one gets a line in `calls`, with arguments that are good."""
     assert set(NAMES) == set(calls(world)) | set(WITHOUT)
 
 

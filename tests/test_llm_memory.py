@@ -235,15 +235,38 @@ def test_what_failed_is_asked_about_again(store: Path, clock: Clock) -> None:
         assert memory.rescore() == 0
 
 
-def test_what_an_llm_has_no_answer_to_is_settled_without(store: Path) -> None:
-    with Memory(store, detector=detector(lambda text, context: 7.0)) as memory:
-        memory.remember(UNSURE)
-        assert memory.rescore() == 0
-    with Memory(store, detector=detector(lambda text, context: 7.0, deferred=True)) as memory:
-        id = memory.remember(OUTAGES[0]).id
+@pytest.mark.parametrize("bad", [7.0, "no idea", '{"score": "high"}', None])
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_bad_reply_is_asked_about_again_but_not_for_ever(
+    store: Path, bad: Any, deferred: bool
+) -> None:
+    asked: list[str] = []
+
+    def ask(text: str, context: str) -> Any:
+        asked.append(text)
+        return bad
+
+    with Memory(store, detector=detector(ask, deferred=deferred)) as memory:
+        id = memory.remember(UNSURE).id
         cheap = memory.get(id).arousal
+        for _ in range(3 if deferred else 2):
+            assert memory.stats()["deferred"] == 1
+            memory.rescore()
+            assert memory.get(id).arousal == cheap
+        assert memory.stats()["deferred"] == 0
+        assert memory.rescore() == 0
+    assert asked == [UNSURE] * 3
+
+
+def test_a_better_model_scores_what_another_had_no_judgement_of(store: Path) -> None:
+    with Memory(store, detector=detector(lambda text, context: "no idea")) as memory:
+        id = memory.remember(UNSURE, context="from the lab").id
+        assert memory.rescore() == 0
+    ask = Answers(Qorvath=1.0)
+    with Memory(store, detector=detector(ask)) as memory:
         assert memory.rescore() == 1
-        assert memory.get(id).arousal == cheap
+        assert memory.get(id).floor == 0.7
+        assert ask.seen == [(UNSURE, "from the lab")]
         assert memory.rescore() == 0
 
 

@@ -111,7 +111,8 @@ def test_bad_replies_fall_back_to_the_cheaper_score(answer: Any) -> None:
     rules = ArousalDetector(model=None).detect("Production is down.")
     detector = ArousalDetector(model=None, llm=lambda text, context: answer, policy=ALWAYS)
     result = detector.detect("Production is down.")
-    assert replace(result, fallback=None) == rules
+    assert result.bad_reply
+    assert replace(result, fallback=None, bad_reply=False) == rules
     assert result.fallback == f"llm: {caught.value}"
     assert detector.statistics() == {"judged": 1, "asked": 1, "fallback.reply": 1}
 

@@ -24,6 +24,9 @@ from flashbulb.surprise import Surprise
 
 __all__ = ["Arousal", "Detector", "KeptAnswers", "judge", "settle"]
 
+MOST_BAD = 3
+"""After so many answers that are no judgement an LLM is not asked about a memory again."""
+
 _COMPLETED = 2  # the engine's number
 
 
@@ -33,8 +36,8 @@ class Arousal:
 
     score: float
     source: str
-    deferred: bool = False
-    """An LLM is still to be asked."""
+    deferred: int = 0
+    """An LLM is still to be asked: 1, and 1 more for each answer of it that was no judgement."""
 
 
 class Detector(Protocol):
@@ -81,7 +84,10 @@ def judge(
             vectors=[vectors[i] for i in asked],
             cache=KeptAnswers(store),
         )
-        found = [Arousal(result.score, result.source, result.deferred) for result in results]
+        found = [
+            Arousal(result.score, result.source, 2 if result.bad_reply else int(result.deferred))
+            for result in results
+        ]
     else:
         found = [_checked(detector.detect(drafts[i].text, drafts[i].context)) for i in asked]
     by_place = dict(zip(asked, found, strict=True))
@@ -114,17 +120,28 @@ def settle(
     """Give memories the scores that an LLM has settled, under the store's lock; say how many.
 
     What has been forgotten, changed or settled meanwhile stays as it is, and so does what is still
-    to be asked about.
+    to be asked about. A bad reply is counted; after the last one that is allowed the score of the
+    cheaper stages is settled.
     """
     present = store.database.rows([row.id for row in asked])
-    settled = [
+    answered = [
         (row, result, photograph)
         for row, result, photograph in zip(asked, results, photographs, strict=True)
         if not result.deferred
         and row.id in present
         and present[row.id].archived is None
-        and (present[row.id].text, present[row.id].deferred) == (row.text, 1)
+        and (present[row.id].text, present[row.id].deferred) == (row.text, row.deferred)
     ]
+    again = {
+        row.id: row.deferred + 1
+        for row, result, _ in answered
+        if result.bad_reply and row.deferred < MOST_BAD
+    }
+    if again:
+        with store.changing(space) as database:
+            for id, deferred in again.items():
+                database.set_deferred(id, deferred)
+    settled = [each for each in answered if each[0].id not in again]
     if not settled:
         return 0
     policy, engine = store.policy, space.engine

@@ -361,10 +361,12 @@ class Memory(ManagedStore):
         """Ask the detector's LLM about what it has not scored yet; return how many it has now.
 
         These are the memories that an ``ArousalDetector(deferred=True)`` left to it, and those
-        about which it could not be asked (no answer in time, no budget, an error). Until then they
-        have the score of the cheaper stages; from then on salience, floor and flashbulb are as if
-        the LLM had been asked at once, and vividness is not below the floor. What fails again is
-        left for the next call, of this process or another: nothing is lost by closing.
+        about which it could not be asked (no answer in time, no budget, an error) or gave an answer
+        that was no judgement. Until then they have the score of the cheaper stages; from then on
+        salience, floor and flashbulb are as if the LLM had been asked at once, and vividness is not
+        below the floor. What fails again is left for the next call, of this process or another:
+        nothing is lost by closing. Only the third answer that is no judgement settles the score of
+        the cheaper stages.
 
         Parameters
         ----------

@@ -57,6 +57,7 @@ class _Opinion:
     """The LLM's."""
     pending: bool = False
     """It may answer yet, when asked again."""
+    bad_reply: bool = False
 
     def add(self, name: StageName, reply: Reply) -> None:
         self.stages.append(StageScore(name, reply.score, reply.confidence))
@@ -347,6 +348,7 @@ class ArousalDetector:
         except Exception as error:
             kind = error.kind if isinstance(error, NoAnswer) else "error"
             opinion.pending = kind not in _LASTING
+            opinion.bad_reply = kind == "reply"
             self._fall_back(opinion, "llm", kind, error)
         else:
             opinion.add("llm", opinion.reply)
@@ -386,6 +388,7 @@ class ArousalDetector:
             stages=tuple(stages),
             fallback="; ".join(opinion.problems) or None,
             deferred=opinion.pending,
+            bad_reply=opinion.bad_reply,
         )
 
     def _mean(self, stages: Sequence[StageScore]) -> tuple[float, float]:

@@ -76,6 +76,9 @@ class ArousalResult:
     deferred : bool
         Whether an LLM is still to be asked, or asked again: it was to be asked later, or gave no
         answer for a cause that may pass.
+    bad_reply : bool
+        Whether an LLM gave an answer that is no judgement. Another model may do better;
+        :meth:`Memory.rescore` asks a second and a third time.
     """
 
     score: float
@@ -89,3 +92,4 @@ class ArousalResult:
     stages: tuple[StageScore, ...] = ()
     fallback: str | None = None
     deferred: bool = False
+    bad_reply: bool = False

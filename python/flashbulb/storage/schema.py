@@ -102,7 +102,8 @@ CREATE INDEX occurrences_by_time ON occurrences (namespace, time);
 _VERSION_2 = """
 -- JSON: field -> [value, source, start, end], of what was extracted from the text.
 ALTER TABLE memories ADD COLUMN photograph TEXT;
--- 1: still to be scored by the LLM, with the context that is kept until then.
+-- From 1 on: still to be scored by the LLM, 1 more for each answer that was no judgement; with the
+-- context that is kept until then.
 ALTER TABLE memories ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE memories ADD COLUMN deferred_context TEXT NOT NULL DEFAULT '';
 CREATE INDEX memories_deferred ON memories (namespace, id) WHERE deferred;

@@ -275,6 +275,9 @@ class Database:
             (arousal, source, int(flashbulb), photograph, id),
         )
 
+    def set_deferred(self, id: int, deferred: int) -> None:
+        self._all("UPDATE memories SET deferred = ? WHERE id = ?", (deferred, id))
+
     def set_pinned_by(self, id: int, source: str | None) -> None:
         self._all("UPDATE memories SET pinned_by = ? WHERE id = ?", (source, id))
 
