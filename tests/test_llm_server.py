@@ -416,7 +416,7 @@ def test_one_bad_answer_of_many_is_one_fallback(server: LLMServer, judges: Any) 
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         LLMJudge(**{"model": "m", **arguments})
 
 
