@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# The module under `signal`, which makes no enumeration of each answer: every change asks for all.
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable
@@ -11,8 +13,6 @@ from typing import Any
 __all__ = ["SignalsDeferred"]
 
 _SIGNALS = sorted(signal.valid_signals())
-# Without the enumeration that `signal` makes of each answer: this is asked at every change.
-_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 
 
 class SignalsDeferred:
@@ -30,10 +30,10 @@ class SignalsDeferred:
             return
         try:
             for number in _SIGNALS:
-                handler = _handler_of(number)
+                handler = _signal.getsignal(number)
                 if callable(handler):
                     self._handlers[number] = handler
-                    signal.signal(number, self._note)
+                    _signal.signal(number, self._note)
         except BaseException:  # one that had not been replaced yet: nothing has begun
             self._restore()
             raise
@@ -55,8 +55,8 @@ class SignalsDeferred:
         waiting = list(self._handlers.items())
         try:
             while waiting:
-                signal.signal(*waiting[-1])
+                _signal.signal(*waiting[-1])
                 waiting.pop()
         finally:  # a handler that is back already may have raised: the others come back too
             for number, handler in waiting:
-                signal.signal(number, handler)
+                _signal.signal(number, handler)

@@ -43,8 +43,8 @@ from flashbulb.surprise import SurpriseDetector, SurpriseMode
 
 __all__ = ["Space", "Store", "policy_from_json", "policy_to_json"]
 
-# Reinforcement and suppression by recalls are written together: after so many recalls, at the
-# first recall after so long, with the next write, and at close.
+# Reinforcement and suppression by recalls are written together: by the next call after so many
+# recalls, or after so long, and at close.
 FLUSH_RECALLS = 64
 FLUSH_SECONDS = 1.0
 
@@ -373,9 +373,11 @@ class Store:
             )
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[Database]:
-        """A transaction that also writes what recalls have changed."""
-        changed = [space for space in self._spaces if space.dirty]
+    def write(self, *, when_due: bool = False) -> Iterator[Database]:
+        """A transaction that also writes what recalls have changed, always or when it is time."""
+        changed = []
+        if not when_due or self._due():
+            changed = [space for space in self._spaces if space.dirty]
         with self.database.transaction():
             for space in changed:
                 ids = np.fromiter(sorted(space.dirty), np.int64, len(space.dirty))
@@ -383,8 +385,13 @@ class Store:
             yield self.database
         for space in changed:
             space.dirty.clear()
-        self._recalls = 0
-        self._flushed = time.monotonic()
+        if changed:
+            self._recalls = 0
+            self._flushed = time.monotonic()
+
+    def _due(self) -> bool:
+        late = time.monotonic() - self._flushed >= FLUSH_SECONDS
+        return late or self._recalls >= FLUSH_RECALLS
 
     @contextlib.contextmanager
     def changing(self, space: Space) -> Iterator[Database]:
@@ -415,8 +422,7 @@ class Store:
         """Note that the strength of `ids` moved, and write all such changes when it is time."""
         space.dirty.update(ids.tolist())
         self._recalls += 1
-        due = time.monotonic() - self._flushed >= FLUSH_SECONDS
-        if self._recalls >= FLUSH_RECALLS or due:
+        if self._due():
             try:
                 self.flush()
             except Exception as error:  # a recall has its answer; the next write will report

@@ -67,7 +67,7 @@ def store_drafts(
     first = store.next_id
     committed = False
     try:
-        with store.write():
+        with store.write(when_due=True):
             ids: list[int] = []
             events = zip(drafts, vectors, arousals, photographs, strict=True)
             for event, like in zip(events, repeats, strict=True):

@@ -81,8 +81,8 @@ class Memory(ManagedStore):
         For factual stores: no arousal, no surprise; ranks by similarity and recency.
     durability : {"full", "normal"}
         What a `remember` or `forget` that returned survives: a power failure, or the end of the
-        process, however it comes. Reinforcement by recalls is written with the next such call, at
-        the latest after 64 recalls or, if recalls go on, a second, and by :meth:`close`.
+        process, however it comes. Reinforcement by recalls is written after 64 recalls or a
+        second, by the next call that recalls or writes, and by :meth:`close`.
     timeout : float
         Seconds to wait for a store that another process has open.
     approximate : bool
