@@ -53,8 +53,8 @@ _CLASS_REACH = 3
 """How many known words on a word of the rule file is paired with."""
 
 
-_END = re.compile(r"[.!?。…\"')\]]*")
-"""What ends a sentence after its last word."""
+_END = re.compile(r"(?:\s*[!?]+|[.。…\"')\]])*")
+"""What ends a sentence after its last word; French sets its marks apart."""
 
 
 @dataclass(frozen=True, slots=True)

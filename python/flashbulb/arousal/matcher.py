@@ -27,6 +27,8 @@ _MAX_MATCHES = 24
 _NEGATION_REACH = 7
 _SUFFIX_REACH = 4
 _RESOLUTION_BLOCK_REACH = 4
+_CAUSE_REACH = 4
+"""Tokens from "was" to the cause that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,14 @@ class _Roles:
     prenegator: int
     seeming: int
     merely: int
+    after_all: int
+    identity: int
+    set_off: int
+    alarm_word: int
+    harmless: int
+    harmless_cause: int
+    first_person: int
+    in_at: int
     conditional: int
     supposition: int
     modal: int
@@ -308,19 +318,50 @@ class RuleMatcher:
                 and sentence.segments[index] == sentence.segments[focus]
             ):
                 return True
-        return self._only_seemed(sentence, match)
+        return self._only_seemed(sentence, match) or self._explained(sentence, match)
 
     def _only_seemed(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
         """ "It sounded like an explosion, but it was only the popcorn." """
-        seeming, merely = self._roles.seeming, self._roles.merely
-        if not sentence.present & merely:
+        merely, after_all = self._roles.merely, self._roles.after_all
+        if not sentence.present & (merely | after_all):
             return False
-        first, last = min(match), max(match)
+        last = max(match)
         segment = sentence.segments[last]
-        for index, value in enumerate(sentence.classes):
-            if value & merely and index > last:
-                later = sentence.segments[index] > segment
-                if later or any(value & seeming for value in sentence.classes[:first]):
+        seemed = self._seemed(sentence, match)
+        for index in range(last + 1, len(sentence.classes)):
+            value = sentence.classes[index]
+            if value & merely and (seemed or sentence.segments[index] > segment):
+                return True
+            if value & after_all and seemed:
+                # "We thought the money was gone, it was in the drawer."
+                return True
+        return False
+
+    def _seemed(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        seeming = self._roles.seeming
+        return any(value & seeming for value in sentence.classes[: min(match)])
+
+    def _explained(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        """ "The intruder was a moth", "the alarm was set off by toast": the cause is harmless."""
+        roles, classes = self._roles, sentence.classes
+        present = sentence.present
+        if not present & (roles.harmless | roles.harmless_cause):
+            return False
+        links = roles.identity | roles.merely | roles.after_all
+        harmless, blocks = roles.harmless, roles.negator | roles.in_at
+        if present & (roles.alarm_word | roles.seeming):
+            links |= roles.set_off
+            harmless |= roles.harmless_cause
+        else:
+            # "The one they robbed was our cleaner."
+            blocks |= roles.first_person
+        for link in range(min(match) + 1, len(classes)):
+            if not classes[link] & links:
+                continue
+            for index in range(link + 1, min(link + 1 + _CAUSE_REACH, len(classes))):
+                if classes[index] & blocks or sentence.clauses[index] != sentence.clauses[link]:
+                    break
+                if classes[index] & harmless and index not in match:
                     return True
         return False
 

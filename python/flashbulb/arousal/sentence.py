@@ -262,8 +262,11 @@ def _quotations(raw: list[Raw], text: str, stop_end: int) -> list[bool]:
                 continue
             first = opened.pop(mark)
             quoted[first:index] = [True] * (index - first)
-        elif not text[max(0, start - 1) : start].isalnum() and not text[end : end + 1].isspace():
-            # An apostrophe after a letter ("patients' records") opens nothing.
+        elif not text[max(0, start - 1) : start].isalnum() and (
+            mark == '"' or not text[end : end + 1].isspace()
+        ):
+            # An apostrophe after a letter ("patients' records") opens nothing; French quotation
+            # marks stand apart from what they hold.
             opened[mark] = index
     for mark, first in opened.items():
         if text[stop_end : stop_end + 1] == mark:

@@ -16,6 +16,8 @@ __all__ = ["TOKEN", "Folded", "fold"]
 _QUOTES = dict.fromkeys(map(ord, "“”„‟«»「」『』《》"), '"') | dict.fromkeys(
     map(ord, "‘’‚‛´`"), "'"
 )
+_LIGATURES = {ord("œ"): "oe", ord("Œ"): "oe", ord("æ"): "ae", ord("Æ"): "ae"}
+"""Letters that NFKD leaves whole: "sœur" is "soeur"."""
 _MAX_CACHED_CHARACTERS = 65_536
 
 
@@ -30,9 +32,9 @@ class _FoldTable(dict[int, str]):
 
 
 def _fold_character(character: str) -> str:
-    quote = _QUOTES.get(ord(character))
-    if quote is not None:
-        return quote
+    replaced = _QUOTES.get(ord(character)) or _LIGATURES.get(ord(character))
+    if replaced is not None:
+        return replaced
     if unicodedata.category(character) == "Cf":
         return ""
     decomposed = unicodedata.normalize("NFKD", character).casefold()
