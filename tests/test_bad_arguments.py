@@ -80,6 +80,7 @@ RECORDS = {
     "ArousalResult",
     "Evidence",
     "Extracted",
+    "Finding",
     "Hit",
     "Judge",
     "Judgement",
@@ -87,6 +88,7 @@ RECORDS = {
     "NearDuplicate",
     "Occurrence",
     "Record",
+    "Repair",
     "Reply",
     "Rule",
     "Source",
@@ -130,6 +132,8 @@ class World:
         self.llm = Memory(":memory:", detector=ArousalDetector(llm=lambda text: 0.5))
         self.export = folder / "export.jsonl"
         self.memory.export(self.export)
+        self.sound = folder / "sound.db"
+        self.memory.backup(self.sound)
         self.engine = Engine(3)
         self.engine.add(np.eye(3), now=NOW)
         self.surprise = SurpriseDetector("combined")
@@ -242,9 +246,11 @@ def calls(world: World) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "SurpriseDetector.take": (surprise.take, seen),
         "SurpriseDetector.update": (surprise.update, vector),
         "as_judge": (arousal.as_judge, {"llm": lambda text: 0.5}),
+        "check_store": (flashbulb.check_store, {"path": world.folder / "agent.db"}),
         "from_callable": (from_callable, {"function": lambda text: 0.5}),
         "from_langchain": (arousal.from_langchain, {"model": _ChatModel()}),
         "photograph": (photograph.photograph, {**text, "created": NOW}),
+        "repair_store": (flashbulb.repair_store, {"path": world.sound}),
         "resolve_embedder": (embedding.resolve_embedder, {}),
         "set_threads": (flashbulb.set_threads, {"count": flashbulb.get_threads()}),
     }

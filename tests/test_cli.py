@@ -36,6 +36,8 @@ VERBS = [
     "export",
     "import",
     "backup",
+    "check",
+    "repair",
 ]
 START = "2026-01-05T08:00:00+00:00"
 DAY_30 = "2026-02-04T08:00:00+00:00"

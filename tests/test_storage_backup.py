@@ -166,7 +166,7 @@ def test_what_fails_leaves_nothing(
     assert [path.name for path in copy.parent.iterdir()] == ["copy.db"]
     with pytest.raises(FileNotFoundError, match="no folder"):
         memory.backup(copy / "deeper")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ValueError, match="must be a file"):
         memory.backup(copy.parent, overwrite=True)
     assert len(memory) == 201
 

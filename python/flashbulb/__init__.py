@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from flashbulb._threads import get_threads, set_threads
     from flashbulb._why_not import WhyNot
     from flashbulb.arousal import ArousalDetector, ArousalResult, LLMJudge
+    from flashbulb.checking import Finding, check_store
     from flashbulb.engine import Engine
     from flashbulb.memory import Memory
     from flashbulb.photograph import Extracted, Photographer
     from flashbulb.reconsolidation import Reconsolidation
     from flashbulb.records import Hit, NearDuplicate, Occurrence, Record, Version
+    from flashbulb.repairing import Repair, repair_store
     from flashbulb.retention import Retention
     from flashbulb.surprise import Surprise, SurpriseDetector
 
@@ -48,6 +50,7 @@ __all__ = [
     "EmbedderMismatch",
     "Engine",
     "Extracted",
+    "Finding",
     "FlashbulbError",
     "Hit",
     "LLMJudge",
@@ -60,6 +63,7 @@ __all__ = [
     "ReadOnlyStore",
     "Reconsolidation",
     "Record",
+    "Repair",
     "Retention",
     "StoreClosed",
     "StoreForked",
@@ -70,7 +74,9 @@ __all__ = [
     "Version",
     "WhyNot",
     "__version__",
+    "check_store",
     "get_threads",
+    "repair_store",
     "set_threads",
 ]
 
@@ -80,6 +86,7 @@ _LAZY = {
     "ArousalResult": "flashbulb.arousal",
     "Engine": "flashbulb.engine",
     "Extracted": "flashbulb.photograph",
+    "Finding": "flashbulb.checking",
     "Hit": "flashbulb.records",
     "LLMJudge": "flashbulb.arousal",
     "Memory": "flashbulb.memory",
@@ -89,11 +96,14 @@ _LAZY = {
     "Reconsolidation": "flashbulb.reconsolidation",
     "Retention": "flashbulb.retention",
     "Record": "flashbulb.records",
+    "Repair": "flashbulb.repairing",
     "Surprise": "flashbulb.surprise",
     "SurpriseDetector": "flashbulb.surprise",
     "Version": "flashbulb.records",
     "WhyNot": "flashbulb._why_not",
+    "check_store": "flashbulb.checking",
     "get_threads": "flashbulb._threads",
+    "repair_store": "flashbulb.repairing",
     "set_threads": "flashbulb._threads",
 }
 

@@ -36,6 +36,7 @@ __all__ = [
     "check_str",
     "check_tags",
     "check_text",
+    "check_timeout",
     "check_unit",
     "is_one_of",
     "same_json",
@@ -105,6 +106,14 @@ def check_file(value: object, name: str = "path") -> str:
     if os.path.isdir(path):
         raise ValueError(f"{name} must be a file, got the folder {path}")
     return path
+
+
+def check_timeout(value: object) -> float:
+    """How many seconds to wait: 0 or more, for ever if infinite."""
+    seconds = check_limit(value, "timeout")
+    if seconds is None or seconds < 0:
+        raise ValueError(f"timeout must be 0 or more seconds, got {value!r}")
+    return seconds
 
 
 def check_items(value: object, name: str, of: str = "str") -> list[Any]:

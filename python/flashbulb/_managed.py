@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import copy
 import os
 import time
@@ -17,9 +18,9 @@ from flashbulb._check import (
     check_count,
     check_file,
     check_id,
-    check_limit,
     check_namespace,
     check_path,
+    check_timeout,
     is_one_of,
 )
 from flashbulb._duplicates import OnDuplicate, check_on_duplicate
@@ -28,6 +29,7 @@ from flashbulb._store import Space, Store
 from flashbulb._time import Time, to_seconds
 from flashbulb._why_not import not_found
 from flashbulb.arousal import ArousalDetector, ArousalModel
+from flashbulb.checking import Finding, check_store, findings
 from flashbulb.embedding import resolve_embedder
 from flashbulb.errors import ReadOnlyStore, StoreClosed
 from flashbulb.photograph import Photographer
@@ -87,9 +89,7 @@ class ManagedStore:
             raise TypeError(f"reconsolidation must be a Reconsolidation, got {kind}")
         self._on_duplicate = check_on_duplicate(on_duplicate)
         self._reconsolidation = reconsolidation or Reconsolidation()
-        wait = check_limit(timeout, "timeout")
-        if wait is None or wait < 0:
-            raise ValueError(f"timeout must be 0 or more seconds, got {timeout!r}")
+        wait = check_timeout(timeout)
         budget = None if memory_budget is None else check_count(memory_budget, "memory_budget")
         self._name = check_namespace(namespace)
         self._clock = clock
@@ -246,6 +246,21 @@ class ManagedStore:
                 store.database.copy(target, overwrite=overwrite, progress=progress)
                 return
         copy_store(store.path, target, overwrite=overwrite, progress=progress)
+
+    def check(self) -> builtins.list[Finding]:
+        """Look at everything in the store, all namespaces, as :func:`check_store` does.
+
+        What is committed is looked at, while other calls go on. A store in RAM is held meanwhile.
+
+        Returns
+        -------
+        list of Finding
+            File, place and problem of what is not as it must be; empty if all is.
+        """
+        with self._locked() as store:
+            if store.path == ":memory:":
+                return builtins.list(findings(store.database.scan(), store.path))
+        return check_store(store.path)
 
     def compact(self) -> None:
         """Give back the room of forgotten memories: afterwards no file holds their bytes.

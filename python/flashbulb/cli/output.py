@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -18,14 +18,17 @@ from rich.text import Text
 from flashbulb.drawing import console, printable, stacked_bar
 
 if TYPE_CHECKING:
+    from flashbulb.checking import Finding
     from flashbulb.photograph import Extracted
     from flashbulb.records import Hit, Record, Stats, Version
+    from flashbulb.repairing import Repair
     from flashbulb.replay import Summary
 
 __all__ = [
     "columns",
     "completed",
     "explained",
+    "findings",
     "hit_values",
     "hits_table",
     "photograph_lines",
@@ -35,12 +38,15 @@ __all__ = [
     "record_values",
     "records_table",
     "remembered",
+    "repaired",
     "replayed",
     "stats_table",
     "summary_values",
     "version_values",
     "versions_table",
 ]
+
+_PLAIN: dict[str, Any] = {"markup": False, "soft_wrap": True, "highlight": False}
 
 
 def print_json(value: object) -> None:
@@ -245,6 +251,25 @@ def replayed(out: Console, summary: Summary) -> None:
         f"{summary.flashbulbs} flashbulbs, {summary.pinned} pinned{refused}; "
         f"{summary.seconds:.1f} s, {summary.events_per_second:.0f} events per second"
     )
+
+
+def findings(out: Console, found: Iterable[Finding]) -> None:
+    """What is wrong with a store, a line each."""
+    for file, place, problem in found:
+        out.print(f"{printable(file)}: {printable(place)}: {printable(problem)}", **_PLAIN)
+
+
+def repaired(out: Console, done: Repair) -> None:
+    """What a repair did."""
+    if done.backup is None and not done.mended and not done.lost:
+        out.print("nothing had to be repaired")
+        return
+    if done.backup is not None:
+        out.print(f"the files as they were: {printable(done.backup)}", **_PLAIN)
+    for title, some in (("mended", done.mended), ("lost", done.lost)):
+        if some:
+            out.print(f"{title}:")
+            findings(out, some)
 
 
 @contextmanager

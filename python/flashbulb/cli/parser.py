@@ -65,13 +65,7 @@ exit codes:
                 command.add_argument(
                     "--namespace", default="default", metavar="NAME", help="whose memories"
                 )
-            command.add_argument(
-                "--timeout",
-                type=_seconds,
-                default=5.0,
-                metavar="SECONDS",
-                help="how long to wait for who has the store open (default: 5)",
-            )
+            _timeout(command)
         if now:
             command.add_argument(
                 "--now",
@@ -99,10 +93,21 @@ exit codes:
     )
     _replay(verb)
     _files(verb)
+    _checks(verb)
     return parser
 
 
 _Verb = Callable[..., argparse.ArgumentParser]
+
+
+def _timeout(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="how long to wait for who has the store open (default: 5)",
+    )
 
 
 def _demo(verb: _Verb) -> None:
@@ -414,6 +419,34 @@ def _files(verb: _Verb) -> None:
     command.add_argument(
         "--overwrite", action="store_true", help="replace what is there, if nobody uses it"
     )
+
+
+def _checks(verb: _Verb) -> None:
+    check = verb(
+        "check",
+        verbs.check,
+        "look whether everything in a store is as it must be; 1 is the exit code if not",
+        "flashbulb check agent.db",
+        store=False,
+        now=False,
+    )
+    repair = verb(
+        "repair",
+        verbs.repair,
+        "make a sound store of what can be read of a damaged one; 1 if something was lost",
+        "flashbulb repair agent.db",
+        store=False,
+        now=False,
+    )
+    repair.add_argument(
+        "--no-backup",
+        dest="backup",
+        action="store_false",
+        help="do not keep the damaged files beside the store",
+    )
+    for command in (check, repair):
+        command.add_argument("store", metavar="STORE", help="the store's file")
+        _timeout(command)
 
 
 # Types of arguments. argparse shows the message of an ArgumentTypeError, with exit code 2.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "backup",
+    "check",
     "complete",
     "demo",
     "explain",
@@ -33,6 +34,7 @@ __all__ = [
     "recall",
     "reconsolidate",
     "remember",
+    "repair",
     "replay_file",
     "stats",
     "why_not",
@@ -328,6 +330,36 @@ def backup(arguments: Namespace) -> int:
             soft_wrap=True,
         )
     return 0
+
+
+def check(arguments: Namespace) -> int:
+    from flashbulb import check_store
+
+    found = check_store(arguments.store, timeout=arguments.timeout)
+    if arguments.json:
+        output.print_json([finding._asdict() for finding in found])
+    elif not found:
+        console().print(f"{printable(arguments.store)} is sound", markup=False, soft_wrap=True)
+    else:
+        output.findings(console(), found)
+    return 1 if found else 0
+
+
+def repair(arguments: Namespace) -> int:
+    from flashbulb import repair_store
+
+    done = repair_store(arguments.store, backup=arguments.backup, timeout=arguments.timeout)
+    if arguments.json:
+        output.print_json(
+            {
+                "backup": done.backup,
+                "mended": [finding._asdict() for finding in done.mended],
+                "lost": [finding._asdict() for finding in done.lost],
+            }
+        )
+    else:
+        output.repaired(console(), done)
+    return 1 if done.lost else 0
 
 
 def replay_file(arguments: Namespace) -> int:

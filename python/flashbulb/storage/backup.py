@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,14 +18,12 @@ from flashbulb.storage.reading import ReadTransaction
 from flashbulb.storage.schema import check_path, connect
 from flashbulb.storage.translation import translated
 
-__all__ = ["LOG_ENDS", "Progress", "copy_store", "replacing_store"]
+__all__ = ["Progress", "copy_files", "copy_store", "new_store"]
 
 Progress: TypeAlias = "Callable[[int, int], object]"
 """Called with the number of pages that are copied, and of all."""
 
-LOG_ENDS = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database."""
-
+_LOG_ENDS = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
 _PAGES_AT_ONCE = 256
 
 
@@ -58,13 +57,13 @@ def copy_store(
         If the target is a file of the store itself.
     """
     if not isinstance(source, str):
-        with replacing_store(target, overwrite=overwrite, timeout=timeout) as temporary:
+        with _replacing(target, overwrite, timeout) as temporary:
             _copy(source, temporary, progress)
         return
     outside_the_store(source, target)
     with (
         closing(ReadTransaction(source, timeout, older=True)) as reading,
-        replacing_store(target, overwrite=overwrite, timeout=timeout) as temporary,
+        _replacing(target, overwrite, timeout) as temporary,
     ):
         _copy(reading.connection, temporary, progress)
 
@@ -82,28 +81,54 @@ def _copy(source: sqlite3.Connection, temporary: str, progress: Progress | None)
 
 
 @contextlib.contextmanager
-def replacing_store(target: str, *, overwrite: bool, timeout: float) -> Iterator[str]:
+def _replacing(target: str, overwrite: bool, timeout: float) -> Iterator[str]:
+    """As :func:`new_store`, where nobody uses what is there, and only if it may be replaced."""
+    check_path(target)
+    lock = WriterLock(target, timeout)
+    try:
+        _check_target(target, overwrite, timeout)
+        with new_store(target) as temporary:
+            yield temporary
+            _check_target(target, overwrite, timeout)
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def new_store(target: str) -> Iterator[str]:
     """The path of a database to be written, and closed; it then becomes the store `target`.
 
-    Raises
-    ------
-    FileExistsError, StoreLocked
-        As :func:`copy_store`.
+    Whoever holds that one's writer lock may do this.
     """
-    check_path(target)
     folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
     with contextlib.ExitStack() as stack:
-        stack.callback(WriterLock(target, timeout).release)
-        _check_target(target, overwrite, timeout)
-        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
-        for end in ("", *LOG_ENDS):
+        for end in ("", *_LOG_ENDS):
             stack.callback(_remove, temporary + end)
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield temporary
         _synchronise(temporary)
-        _check_target(target, overwrite, timeout)
+        for end in _LOG_ENDS:  # SQLite would take the log of the old file for one of the new
+            _remove(target + end)
         os.replace(temporary, target)
         _synchronise(folder)
+
+
+def copy_files(path: str, target: str) -> None:
+    """Copy a store's file, and its log, as they are, sound or not; nobody may have it open.
+
+    Raises
+    ------
+    FileExistsError
+        If there is such a file already.
+    """
+    for end in ("", "-wal", "-journal"):
+        if os.path.exists(path + end):
+            with open(path + end, "rb") as source, open(target + end, "xb") as copy:
+                shutil.copyfileobj(source, copy)
+                copy.flush()
+                os.fsync(copy.fileno())
+    _synchronise(os.path.dirname(target))
 
 
 def _check_target(target: str, overwrite: bool, timeout: float) -> None:
@@ -111,13 +136,12 @@ def _check_target(target: str, overwrite: bool, timeout: float) -> None:
         return
     if not overwrite:
         raise FileExistsError(f"{target} is there already, and may not be replaced")
-    if not any(os.path.exists(target + end) for end in LOG_ENDS):
+    if not any(os.path.exists(target + end) for end in _LOG_ENDS):
         return
-    # SQLite would take the log of the old file for one of the new. A connection that closes as the
-    # last one leaves none.
+    # A connection that closes as the last one leaves no log.
     with translated(target), closing(connect(target, "mode=rw", timeout)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    left = [target + end for end in LOG_ENDS if os.path.exists(target + end)]
+    left = [target + end for end in _LOG_ENDS if os.path.exists(target + end)]
     if left:
         raise StoreLocked(f"{target} cannot be replaced: somebody reads it ({', '.join(left)})")
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from flashbulb.errors import StoreForked, StoreLocked
 
-__all__ = ["ReaderNote", "WriterLock"]
+__all__ = ["ReaderNote", "WriterLock", "refuse_readers"]
 
 _POLL_SECONDS = 0.02
 _Identity: TypeAlias = "tuple[int, int]"  # device and inode: a file may have several names
@@ -141,6 +141,17 @@ class ReaderNote:
         """Take the note back; a second call does nothing."""
         with _guard:
             _readers.discard(self)
+
+
+def refuse_readers(path: str) -> None:
+    """Refuse to go on with the files at `path` while this very process reads them.
+
+    Only then may they be opened without SQLite: to close one drops the locks that it holds.
+    """
+    identity = _identify(path)
+    with _guard:
+        if any(note._identity == identity for note in _readers):
+            raise StoreLocked(f"{path} is open to be read in this process; close that first")
 
 
 def _identify(path: str) -> _Identity | None:

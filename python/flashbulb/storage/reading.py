@@ -43,7 +43,7 @@ class ReadTransaction:
     def __init__(self, path: str, timeout: float, *, older: bool = False) -> None:
         schema.check_path(path, read_only=True)
         schema.check_file(path, timeout)
-        self._path = path
+        self.path = path
         self._note = ReaderNote(path)
         try:
             with translated(path):
@@ -63,11 +63,11 @@ class ReadTransaction:
     def _check_version(self, older: bool) -> None:
         if self.version == 0:
             raise ReadOnlyStore(
-                f"{self._path} is empty; open it once for writing, to make a store of it"
+                f"{self.path} is empty; open it once for writing, to make a store of it"
             )
         if self.version < schema.VERSION and not older:
             raise ReadOnlyStore(
-                f"{self._path} is of version {self.version} of the store format; open it once for "
+                f"{self.path} is of version {self.version} of the store format; open it once for "
                 f"writing, to bring it to version {schema.VERSION}"
             )
 
@@ -77,13 +77,13 @@ class ReadTransaction:
         except sqlite3.OperationalError:
             # A reader needs files beside the store that it cannot make here. But without a log
             # nobody has the store open, and the file alone says all.
-            folder = os.path.dirname(self._path)
-            if os.path.exists(self._path + "-wal") or os.access(folder, os.W_OK):
+            folder = os.path.dirname(self.path)
+            if os.path.exists(self.path + "-wal") or os.access(folder, os.W_OK):
                 raise
             return self._begin("immutable=1", timeout), True
 
     def _begin(self, mode: str, timeout: float) -> sqlite3.Connection:
-        connection = schema.connect(self._path, mode, timeout)
+        connection = schema.connect(self.path, mode, timeout)
         try:
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -93,7 +93,7 @@ class ReadTransaction:
         return connection
 
     def _identify(self) -> _Identity:
-        status = os.stat(self._path)
+        status = os.stat(self.path)
         if self._immutable:
             return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         return status.st_dev, status.st_ino
@@ -102,7 +102,7 @@ class ReadTransaction:
         """Whether anything was committed between this one, which thereby ends, and a newer one."""
         if self._identity != newer._identity:
             return True
-        with translated(self._path):
+        with translated(self.path):
             before = self.connection.execute("PRAGMA data_version").fetchone()
             self.connection.execute("COMMIT")
             after = self.connection.execute("PRAGMA data_version").fetchone()

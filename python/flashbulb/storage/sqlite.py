@@ -24,6 +24,7 @@ from flashbulb.storage import schema
 from flashbulb.storage.backup import Progress, copy_store
 from flashbulb.storage.reading import ReadTransaction
 from flashbulb.storage.rows import TRACE_COLUMNS, Loaded, Row
+from flashbulb.storage.scanning import Scan
 from flashbulb.storage.translation import decoding, translated
 
 __all__ = ["Database", "Durability"]
@@ -217,6 +218,14 @@ class Database:
     def next_id(self) -> int:
         """One above the highest id that was ever given out."""
         return 1 + self._count("SELECT max(seq) FROM sqlite_sequence WHERE name = 'memories'")
+
+    def give_out(self, id: int) -> None:
+        """Count all ids up to this one as given out."""
+        self._all(
+            "INSERT INTO sqlite_sequence (name, seq) SELECT 'memories', 0 WHERE NOT EXISTS "
+            "(SELECT 1 FROM sqlite_sequence WHERE name = 'memories')"
+        )
+        self._all("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'memories'", (id,))
 
     def insert(self, row: Row) -> None:
         self._all(f"INSERT INTO memories ({_ROW}) VALUES ({_ROW_MARKS})", row)
@@ -521,6 +530,10 @@ class Database:
             (_cache_key(text, question), value, time),
         )
 
+    def add_answer(self, key: str, value: str, time: float) -> None:
+        """An answer from another store."""
+        self._all("INSERT OR REPLACE INTO llm_cache VALUES (?, ?, ?)", (key, value, time))
+
     # The whole file
 
     def _count(self, sql: str, parameters: Sequence[Any] = ()) -> int:
@@ -560,6 +573,10 @@ class Database:
     def copy(self, target: str, *, overwrite: bool, progress: Progress | None) -> None:
         """A backup through this very connection, as a database in RAM needs it."""
         copy_store(self._connection, target, overwrite=overwrite, progress=progress)
+
+    def scan(self) -> Scan:
+        """Everything, for a check."""
+        return Scan(self._connection)
 
     def compact(self) -> None:
         """Rewrite the file without what was deleted, and empty the log.
