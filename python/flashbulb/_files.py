@@ -13,14 +13,14 @@ from typing import Any, BinaryIO
 
 from flashbulb._check import check_file
 
-__all__ = ["bad_rows", "outside_the_store", "replacing", "table_rows"]
+__all__ = ["bad_rows", "outside_the_store", "replacing", "synchronise", "table_rows"]
 
 _MOST_REPORTED = 10
 
 
 @contextlib.contextmanager
 def replacing(target: str, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file that takes the place of `target` once all of it is written, and durable.
+    """A file that takes the place of `target` once all of it is written; then both are durable.
 
     Parameters
     ----------
@@ -40,6 +40,16 @@ def replacing(target: str, mode: int = 0o600) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+    synchronise(folder)
+
+
+def synchronise(path: str) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def outside_the_store(store: str, path: str | os.PathLike[str]) -> str:

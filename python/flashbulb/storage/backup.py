@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TypeAlias
 
-from flashbulb._files import outside_the_store
+from flashbulb._files import outside_the_store, synchronise
 from flashbulb.errors import StoreLocked
 from flashbulb.storage.lock import WriterLock
 from flashbulb.storage.reading import ReadTransaction
@@ -107,11 +107,11 @@ def new_store(target: str) -> Iterator[str]:
             stack.callback(_remove, temporary + end)
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield temporary
-        _synchronise(temporary)
+        synchronise(temporary)
         for end in _LOG_ENDS:  # SQLite would take the log of the old file for one of the new
             _remove(target + end)
         os.replace(temporary, target)
-        _synchronise(folder)
+        synchronise(folder)
 
 
 def copy_files(path: str, target: str) -> None:
@@ -128,7 +128,7 @@ def copy_files(path: str, target: str) -> None:
                 shutil.copyfileobj(source, copy)
                 copy.flush()
                 os.fsync(copy.fileno())
-    _synchronise(os.path.dirname(target))
+    synchronise(os.path.dirname(target))
 
 
 def _check_target(target: str, overwrite: bool, timeout: float) -> None:
@@ -144,14 +144,6 @@ def _check_target(target: str, overwrite: bool, timeout: float) -> None:
     left = [target + end for end in _LOG_ENDS if os.path.exists(target + end)]
     if left:
         raise StoreLocked(f"{target} cannot be replaced: somebody reads it ({', '.join(left)})")
-
-
-def _synchronise(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(path: str) -> None:

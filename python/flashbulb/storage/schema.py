@@ -212,10 +212,12 @@ def check_file(path: str, timeout: float) -> None:
         raise CorruptStore(f"{path} is not a Flashbulb store: it has only {size} bytes")
     if not _is_database(path):
         raise CorruptStore(f"{path} is not a Flashbulb store, nor any SQLite database")
-    # Without a log the file says all, and immutable means that nothing appears beside it. (So too
-    # beside a rollback journal: a store has none but before there is anything in it.) With a log
-    # only both together say what is there; a connection that only reads moves nothing.
-    mode = "mode=ro" if os.path.exists(path + "-wal") else "immutable=1"
+    # Without a log the file says all, and immutable means that nothing appears beside it. With a
+    # log only both together say what is there; a connection that only reads moves nothing. (Beside
+    # a rollback journal it cannot read. A store has one only before there is anything in it; after
+    # a power cut perhaps with a log that was begun when the journal had lost its name.)
+    logged = os.path.exists(path + "-wal") and not os.path.exists(path + "-journal")
+    mode = "mode=ro" if logged else "immutable=1"
     with translated(path), closing(connect(path, mode, timeout)) as connection:
         check_header(connection, path)
 
