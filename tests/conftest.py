@@ -10,6 +10,12 @@ from pathlib import Path
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("crash", "tests/crash: processes that are killed, disks that fail")
+    group.addoption("--crash-kills", type=int, default=200, help="how many (default 200)")
+    group.addoption("--crash-seed", type=int, help="what they draw from (default: random)")
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder with the real data sets, which are not part of the repository."""
