@@ -207,3 +207,14 @@ def test_very_long_words_are_read_once() -> None:
     long = "a" * 2_000_000
     assert len(words(long)) == 1
     assert len(words(long + "B" + long)) == 3
+
+
+@given(texts)
+@settings(deadline=None)
+def test_an_index_of_all_at_once_is_that_of_one_after_another(known: list[str]) -> None:
+    one = LexicalIndex()
+    one.add([(1, "")])  # what comes first is all at once too
+    for item in enumerate(known, start=2):
+        one.add([item])
+    both = [vars(index_of({1: "", **dict(enumerate(known, start=2))})), vars(one)]
+    assert both[0] == both[1]

@@ -191,3 +191,22 @@ def test_the_words_of_a_namespace_are_counted(store: Path) -> None:
         before = in_ram(memory)
         memory.recall("word3")
         assert in_ram(memory) > before + 200 * 3 * 100
+
+
+def test_another_namespace_changes_no_bit_of_a_recall(store: Path, clock: Any) -> None:
+    def hits(memory: Memory) -> list[tuple[str, float, float, float]]:
+        view = memory.namespace("a")
+        view.remember_many(f"pump {i} in hall {i % 5} is loud" for i in range(30))
+        found = view.recall("which pump in hall 3", 30)
+        return [(hit.text, hit.score, hit.lexical, hit.vividness_bonus) for hit in found]
+
+    with Memory(":memory:", clock=clock) as memory:
+        alone = hits(memory)
+    with Memory(store, clock=clock) as memory:
+        memory.remember_many(f"pump {i} in hall 3 is quiet" for i in range(200))
+        assert hits(memory) == alone
+    with Memory(store, clock=clock) as memory:
+        again = memory.namespace("a").recall("which pump in hall 3", 30, reinforce=False)
+        assert {hit.text: hit.lexical for hit in again} == {
+            t: lexical for t, _, lexical, _ in alone
+        }

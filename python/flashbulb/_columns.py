@@ -156,6 +156,9 @@ def to_tag_sets(tags: Iterable[Any] | None, count: int) -> list[tuple[str, ...]]
         return [check_tags(given)] * count
     if len(given) != count:
         raise ValueError(f"expected {count} tag sets, got {len(given)}")
+    if set(map(type, given)) == {tuple} and all(isinstance(t, str) for each in given for t in each):
+        known = {each: check_tags(each) for each in set(given)}  # many rows have the same tags
+        return [known[each] for each in given]
     return [check_tags(each) for each in given]
 
 

@@ -333,6 +333,7 @@ class Store:
         """The engine of a namespace, perhaps with its archive, or with one memory of both."""
         loaded = self.database.load(number, self.embedder.dim, archived=archived, id=id)
         with decoding(self.path):
+            sets = {text: tuple(json.loads(text)) for text in set(loaded.tags)}
             return Engine.from_state(
                 {
                     "dim": self.embedder.dim,
@@ -340,7 +341,7 @@ class Store:
                     "next_id": int(loaded.ids[-1]) + 1 if len(loaded.ids) else 1,
                     "ids": loaded.ids,
                     "created": loaded.created,
-                    "tags": [tuple(json.loads(tags)) for tags in loaded.tags],
+                    "tags": [sets[text] for text in loaded.tags],
                     "vectors": loaded.vectors,
                     **loaded.traces,
                 },

@@ -16,6 +16,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,20 +87,20 @@ def words(text: str, *, query: bool = False) -> list[str]:
     characters too, so that a query of one character finds them.
     """
     if text.isascii():
-        found = _ASCII_WORD.findall(text.lower())
+        lowered = text.lower()
+        terms = list(chain.from_iterable(map(_parts, _ASCII_WORD.findall(lowered))))
+        if lowered == text:
+            return terms
     else:
         plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.translate(_INVISIBLE)))
-        found = _ANY_WORD.findall(unicodedata.normalize("NFKC", plain).casefold())
-    terms: list[str] = []
-    for word in found:
-        if word.isalnum() and (word.isascii() or not _UNSPACED_START.match(word)):
-            terms.append(_stem(word[:_LONGEST_WORD]))
-        elif _UNSPACED_START.match(word):
+        terms = []
+        for word in _ANY_WORD.findall(unicodedata.normalize("NFKC", plain).casefold()):
+            if not _UNSPACED_START.match(word):
+                terms.extend(_parts(word))
+                continue
             if len(word) == 1 or not query:
                 terms.extend(word)
             terms.extend(word[i : i + 2] for i in range(len(word) - 1))
-        else:
-            _append_joined(word, terms)
     if _HUMP.search(text):
         for name in _CASED_WORD.findall(text):
             parts = _HUMP.split(name)
@@ -108,12 +109,15 @@ def words(text: str, *, query: bool = False) -> list[str]:
     return terms
 
 
-def _append_joined(word: str, terms: list[str]) -> None:
+@lru_cache(maxsize=1 << 15)
+def _parts(word: str) -> tuple[str, ...]:
+    """The terms of a word, which may be a joined name."""
+    if word.isalnum():
+        return (_stem(word[:_LONGEST_WORD]),)
     word = word.removesuffix("'s").replace("'", "")
     parts = _SEPARATOR.split(word)
-    if len(parts) > 1:
-        terms.append(word[:_LONGEST_WORD])
-    terms.extend(_stem(part[:_LONGEST_WORD]) for part in parts if part)
+    whole = (word[:_LONGEST_WORD],) if len(parts) > 1 else ()
+    return (*whole, *(_stem(part[:_LONGEST_WORD]) for part in parts if part))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -166,10 +170,32 @@ class LexicalIndex:
 
     def add(self, items: Iterable[tuple[int, str]]) -> None:
         """Add memories as (id, text), ids ascending and above all that were added before."""
+        if not self._ids:
+            self._build(items)
+            return
         for id, text in items:
             self._ids.append(id)
             self._lengths.append(0)
             self._enter(len(self._ids) - 1, text)
+
+    def _build(self, items: Iterable[tuple[int, str]]) -> None:
+        """What :meth:`_enter` makes of each of many memories, at once."""
+        terms: list[str] = []
+        for id, text in items:
+            found = words(text)
+            terms += found
+            self._ids.append(id)
+            self._lengths.append(len(found))
+        self._rows, self._words = len(self._ids), len(terms)
+        numbers = {term: number for number, term in enumerate(dict.fromkeys(terms))}
+        number = np.fromiter(map(numbers.__getitem__, terms), np.int64, len(terms))
+        slot = np.repeat(np.arange(self._rows), np.frombuffer(self._lengths, np.intc))
+        places, counts = np.unique(number * self._rows + slot, return_counts=True)
+        number, slot = np.divmod(places, max(self._rows, 1))
+        data = (slot << _COUNT_BITS | np.minimum(counts, _MAX_COUNT)).tobytes()
+        ends = (8 * np.searchsorted(number, np.arange(len(numbers)), side="right")).tolist()
+        for term, start, end in zip(numbers, [0, *ends], ends, strict=False):
+            self._postings[term] = array("q", data[start:end])
 
     def replace(self, id: int, text: str, new: str) -> None:
         """Give a memory another text; `text` is the one that it has."""

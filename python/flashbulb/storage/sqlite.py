@@ -483,33 +483,28 @@ class Database:
         if id is not None:
             chosen += " AND memories.id = ?"
             parameters.append(id)
-        count = self._count(
-            f"SELECT count(*) FROM memories WHERE namespace = ?{chosen}", parameters
+        rows = self._all(
+            f"SELECT memories.id, created, tags, vector, {_TRACE} FROM memories "
+            "LEFT JOIN traces USING (id) LEFT JOIN vectors USING (id) "
+            f"WHERE namespace = ?{chosen} ORDER BY memories.id",
+            parameters,
         )
-        ids = np.empty(count, dtype=np.int64)
-        created = np.empty(count)
-        tags: list[str] = []
-        traces = {name: np.empty(count, dtype=kind) for name, kind in TRACE_COLUMNS.items()}
-        vectors = np.empty((count, dim), dtype=np.float32)
-        strengths: list[tuple[Any, ...]] = []
-        with translated(self.path), decoding(self.path):
-            for i, (id, time, names, vector, *values) in enumerate(
-                self._connection.execute(
-                    f"SELECT memories.id, created, tags, vector, {_TRACE} FROM memories "
-                    "LEFT JOIN traces USING (id) LEFT JOIN vectors USING (id) "
-                    f"WHERE namespace = ?{chosen} ORDER BY memories.id",
-                    parameters,
-                )
-            ):
-                if values[0] is None or vector is None or len(vector) != 4 * dim:
-                    raise CorruptStore(f"{self.path} is damaged: memory {id} is incomplete")
-                ids[i], created[i] = id, time
-                tags.append(names)
-                vectors[i] = np.frombuffer(vector, dtype="<f4")
-                strengths.append(tuple(values))
-            for column, values in zip(traces.values(), zip(*strengths, strict=True), strict=False):
-                column[:] = [math.nan if value is None else value for value in values]
-        return Loaded(ids, created, tags, traces, vectors)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * (4 + len(TRACE_COLUMNS))
+        ids, created, tags, vectors, salience, *_ = columns
+        for memory, vector, value in zip(ids, vectors, salience, strict=True):
+            if value is None or vector is None or len(vector) != 4 * dim:
+                raise CorruptStore(f"{self.path} is damaged: memory {memory} is incomplete")
+        with decoding(self.path):
+            return Loaded(
+                np.array(ids, np.int64),
+                np.array(created, np.float64),
+                list(tags),
+                {  # None becomes NaN
+                    name: np.array(values, kind)
+                    for (name, kind), values in zip(TRACE_COLUMNS.items(), columns[4:], strict=True)
+                },
+                np.frombuffer(b"".join(vectors), "<f4").reshape(len(ids), dim),
+            )
 
     # What an LLM said
 
