@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, module) {
     register_traces(module);
     register_partition(module);
     register_search(module);
+    register_snapshot(module);
     register_welford(module);
     register_hashed_head(module);
 }

@@ -11,7 +11,7 @@ namespace flashbulb::bindings {
 
 namespace {
 
-void append(TraceTable& table, const py::dict& columns, std::vector<std::vector<TagId>> tags) {
+std::vector<Trace> traces_of(const py::dict& columns) {
     const auto ids = require_array<std::int64_t>(columns["ids"], "ids", 1);
     const auto count = static_cast<std::size_t>(ids.size());
     const auto number = [&](const char* name) {
@@ -50,7 +50,15 @@ void append(TraceTable& table, const py::dict& columns, std::vector<std::vector<
             .pinned = pinned.at(at),
         };
     }
-    table.append(traces, tags);
+    return traces;
+}
+
+void append(TraceTable& table, const py::dict& columns, std::vector<std::vector<TagId>> tags) {
+    table.append(traces_of(columns), tags);
+}
+
+void replace(TraceTable& table, const py::object& rows, const py::dict& columns) {
+    table.replace(require_rows(rows, "rows", table.rows()), traces_of(columns));
 }
 
 py::dict export_columns(const TraceTable& table, const py::object& rows_object) {
@@ -160,6 +168,8 @@ void register_traces(py::module_& module) {
         .def_property_readonly("memory_bytes", &TraceTable::memory_bytes)
         .def_property("next_id", &TraceTable::next_id, &TraceTable::set_next_id)
         .def("append", &append, py::arg("columns"), py::arg("tags"))
+        .def("replace", &replace, py::arg("rows"), py::arg("columns"),
+             "Gives rows other traces, of the same ids and creation.")
         .def("export", &export_columns, py::arg("rows"))
         .def("find", &find, py::arg("ids"), "Rows of live ids; -1 for unknown ones.")
         .def("live_rows", [](const TraceTable& table) { return rows_to_array(table.live_rows()); })

@@ -12,6 +12,7 @@ void register_vectors(pybind11::module_& module);
 void register_traces(pybind11::module_& module);
 void register_partition(pybind11::module_& module);
 void register_search(pybind11::module_& module);
+void register_snapshot(pybind11::module_& module);
 void register_welford(pybind11::module_& module);
 void register_hashed_head(pybind11::module_& module);
 

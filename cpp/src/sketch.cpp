@@ -66,6 +66,30 @@ Sketch::Sketch(std::size_t dim)
     for (float& factor : factors_) factor = next_random(state) >> 63U != 0 ? -scale : scale;
 }
 
+Sketch::Sketch(std::size_t dim, std::size_t rows) : Sketch(dim) {
+    for (std::size_t begin = 0; begin < rows; begin += chunk_rows) {
+        Chunk chunk;
+        chunk.capacity = std::min(chunk_rows, rows - begin);
+        chunk.codes.reset(allocate_codes(2 * chunk.capacity * stride_));
+        chunk.scales.resize(chunk.capacity);
+        chunk.residuals4.resize(chunk.capacity);
+        chunk.residuals8.resize(chunk.capacity);
+        chunks_.push_back(std::move(chunk));
+    }
+    rows_ = rows;
+}
+
+std::vector<Sketch::Stored> Sketch::stored() {
+    std::vector<Stored> result;
+    for (Chunk& chunk : chunks_) {
+        result.push_back({{chunk.codes.get(), 2 * chunk.capacity * stride_},
+                          chunk.scales,
+                          chunk.residuals4,
+                          chunk.residuals8});
+    }
+    return result;
+}
+
 void Sketch::require_rows_of(const VectorView& vectors) const {
     if (rows_ == vectors.rows() && dim_ == vectors.dim()) return;
     throw std::invalid_argument("expected a sketch of " + std::to_string(vectors.rows()) +
@@ -104,18 +128,41 @@ void Sketch::reserve(Chunk& chunk, std::size_t used, std::size_t wanted) const {
     chunk.capacity = capacity;
 }
 
-void Sketch::encode(const VectorView& vectors, std::size_t row) {
-    thread_local std::vector<float> buffer;
+// The rotated row becomes the first values of the buffer.
+void Sketch::rotate_row(const VectorView& vectors, std::size_t row,
+                        std::vector<float>& buffer) const {
     buffer.resize(2 * dim_ + width_);
-    const auto& kernels = active_kernels();
     float* rotated = buffer.data();
     const float* values = vectors.fetch(row, rotated + dim_);
-    kernels.rotate(values, dim_, width_, stages_, factors_.data(), rotated + 2 * dim_, rotated);
+    active_kernels().rotate(values, dim_, width_, stages_, factors_.data(), rotated + 2 * dim_,
+                            rotated);
+}
+
+void Sketch::encode(const VectorView& vectors, std::size_t row) {
+    thread_local std::vector<float> buffer;
+    rotate_row(vectors, row, buffer);
     Chunk& chunk = chunks_[row / chunk_rows];
     const std::size_t place = row % chunk_rows;
-    kernels.encode(rotated, dim_, stride_, chunk.codes.get() + place * stride_,
-                   chunk.codes.get() + (chunk.capacity + place) * stride_, &chunk.scales[place],
-                   &chunk.residuals4[place], &chunk.residuals8[place]);
+    active_kernels().encode(buffer.data(), dim_, stride_, chunk.codes.get() + place * stride_,
+                            chunk.codes.get() + (chunk.capacity + place) * stride_,
+                            &chunk.scales[place], &chunk.residuals4[place],
+                            &chunk.residuals8[place]);
+}
+
+bool Sketch::has_codes_of(const VectorView& vectors, std::size_t row) const {
+    std::vector<float> buffer;
+    rotate_row(vectors, row, buffer);
+    std::vector<std::uint8_t> codes(2 * stride_);
+    float scale = 0.0F;
+    float residual4 = 0.0F;
+    float residual8 = 0.0F;
+    active_kernels().encode(buffer.data(), dim_, stride_, codes.data(), codes.data() + stride_,
+                            &scale, &residual4, &residual8);
+    const Run own = run(row);
+    return scale == *own.scales && residual4 == *own.residuals4 && residual8 == *own.residuals8 &&
+           std::equal(codes.begin(), codes.begin() + static_cast<std::ptrdiff_t>(stride_),
+                      own.high) &&
+           std::equal(codes.begin() + static_cast<std::ptrdiff_t>(stride_), codes.end(), own.low);
 }
 
 void Sketch::extend(const VectorView& vectors) {

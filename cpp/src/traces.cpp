@@ -62,6 +62,35 @@ void validate(const Trace& trace, std::size_t row) {
     }
 }
 
+constexpr auto last_id = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t id_after(std::int64_t id) noexcept { return id == last_id ? id : id + 1; }
+
+void require_next_id(std::size_t row, std::int64_t id, std::int64_t next) {
+    if (id >= next && id != last_id) return;
+    throw std::invalid_argument("row " + std::to_string(row) + ": id " + std::to_string(id) +
+                                " was used before or is out of order; expected at least " +
+                                std::to_string(next) + " and below 2^63 - 1");
+}
+
+void require_length(std::size_t got, std::size_t expected) {
+    if (got == expected) return;
+    throw std::invalid_argument("expected " + std::to_string(expected) + " values, got " +
+                                std::to_string(got));
+}
+
+void require_stored_flags(std::size_t row, unsigned flags) {
+    constexpr unsigned kept = TraceTable::task | TraceTable::completed | TraceTable::pinned;
+    const bool is_task = (flags & TraceTable::task) != 0;
+    if ((flags & ~kept) == 0 && (is_task || (flags & TraceTable::completed) == 0)) return;
+    refuse(row, "flags must be those of a task or none", flags);
+}
+
+// Where the strength of a trace starts from: never under its floor, and 1 if it is pinned.
+double anchored(const Trace& trace) noexcept {
+    return std::max(trace.pinned ? 1.0 : trace.vividness, trace.floor);
+}
+
 std::uint8_t flags_of(const Trace& trace) noexcept {
     unsigned flags = 0;
     if (trace.status != TaskStatus::not_a_task) flags |= TraceTable::task;
@@ -112,12 +141,7 @@ void TraceTable::append(std::span<const Trace> traces, std::span<const std::vect
     std::size_t new_tags = 0;
     for (std::size_t i = 0; i < traces.size(); ++i) {
         validate(traces[i], i);
-        if (traces[i].id < next || traces[i].id == std::numeric_limits<std::int64_t>::max()) {
-            throw std::invalid_argument("row " + std::to_string(i) + ": id " +
-                                        std::to_string(traces[i].id) +
-                                        " was used before or is out of order; expected at least " +
-                                        std::to_string(next) + " and below 2^63 - 1");
-        }
+        require_next_id(i, traces[i].id, next);
         next = traces[i].id + 1;
         if (!tags.empty()) new_tags += tags[i].size();
     }
@@ -149,7 +173,7 @@ void TraceTable::append(std::span<const Trace> traces, std::span<const std::vect
         id_.push_back(trace.id);
         salience_.push_back(trace.salience);
         floor_.push_back(trace.floor);
-        vividness_.push_back(std::max(trace.pinned ? 1.0 : trace.vividness, trace.floor));
+        vividness_.push_back(anchored(trace));
         vividness_time_.push_back(trace.vividness_time);
         created_.push_back(trace.created);
         last_access_.push_back(trace.last_access);
@@ -177,6 +201,87 @@ void TraceTable::append(std::span<const Trace> traces, std::span<const std::vect
     }
     live_ += traces.size();
     next_id_ = next;
+}
+
+TraceTable::TraceTable(const Policy& policy, TraceColumns columns, std::size_t tags)
+    : TraceTable(policy) {
+    const std::size_t count = columns.id.size();
+    for (const auto* column : {&columns.salience, &columns.floor, &columns.vividness,
+                               &columns.vividness_time, &columns.created, &columns.last_access,
+                               &columns.last_strength_change, &columns.urgency}) {
+        require_length(column->size(), count);
+    }
+    require_length(columns.access_count.size(), count);
+    require_length(columns.flags.size(), count);
+    require_length(columns.tag_count.size(), count);
+    std::size_t pool = 0;  // below 2^64: each count is below 2^32, and so is their number
+    for (const std::uint32_t each : columns.tag_count) pool += each;
+    require_length(columns.tag_pool.size(), pool);
+    for (const TagId tag : columns.tag_pool) {
+        if (tag >= tags) {
+            throw std::invalid_argument("expected tags below " + std::to_string(tags) + ", got " +
+                                        std::to_string(tag));
+        }
+    }
+    id_ = std::move(columns.id);
+    salience_ = std::move(columns.salience);
+    floor_ = std::move(columns.floor);
+    vividness_ = std::move(columns.vividness);
+    vividness_time_ = std::move(columns.vividness_time);
+    created_ = std::move(columns.created);
+    last_access_ = std::move(columns.last_access);
+    last_strength_change_ = std::move(columns.last_strength_change);
+    urgency_ = std::move(columns.urgency);
+    access_count_ = std::move(columns.access_count);
+    flags_ = std::move(columns.flags);
+    tag_pool_ = std::move(columns.tag_pool);
+    tag_bloom_.resize(count);
+    tag_end_.resize(count);
+    for (auto* column : {&decay_rate_, &task_shift_, &bonus_salience_, &recency_time_}) {
+        column->resize(count);
+    }
+    std::size_t end = 0;
+    for (std::size_t row = 0; row < count; ++row) tag_end_[row] = end += columns.tag_count[row];
+    run_ranges(count, 2 * law_bytes, [&](std::size_t begin, std::size_t stop) {
+        for (std::size_t row = begin; row < stop; ++row) {
+            require_stored_flags(row, flags_[row]);
+            const Trace stored = trace(row);
+            validate(stored, row);
+            require_next_id(row, stored.id, row == 0 ? 0 : id_after(id_[row - 1]));
+            vividness_[row] = anchored(stored);
+            tag_bloom_[row] = flashbulb::tag_bloom(this->tags(row));
+            derive(row);
+        }
+    });
+    live_ = count;
+    next_id_ = count == 0 ? 0 : id_.back() + 1;
+}
+
+void TraceTable::replace(std::span<const std::size_t> rows, std::span<const Trace> traces) {
+    require_length(traces.size(), rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        validate(traces[i], i);
+        if (rows[i] >= this->rows() || traces[i].id != id_[rows[i]] ||
+            traces[i].created != created_[rows[i]]) {
+            throw std::invalid_argument("row " + std::to_string(i) + ": memory " +
+                                        std::to_string(traces[i].id) +
+                                        " has another row or time of creation");
+        }
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::size_t row = rows[i];
+        const Trace& trace = traces[i];
+        salience_[row] = trace.salience;
+        floor_[row] = trace.floor;
+        vividness_[row] = anchored(trace);
+        vividness_time_[row] = trace.vividness_time;
+        last_access_[row] = trace.last_access;
+        last_strength_change_[row] = trace.last_strength_change;
+        urgency_[row] = trace.urgency;
+        access_count_[row] = trace.access_count;
+        flags_[row] = static_cast<std::uint8_t>((flags_[row] & dead) | flags_of(trace));
+        changed(row);
+    }
 }
 
 void TraceTable::set_next_id(std::int64_t id) {

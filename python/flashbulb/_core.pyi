@@ -114,6 +114,7 @@ class TraceTable:
     def memory_bytes(self) -> int: ...
     # columns: one value a row under each name that export gives; tags: one sequence a row, or none
     def append(self, columns: dict[str, NDArray[Any]], tags: Sequence[Sequence[int]]) -> None: ...
+    def replace(self, rows: NDArray[np.int64], columns: dict[str, NDArray[Any]]) -> None: ...
     def export(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]: ...
     def find(self, ids: NDArray[np.int64]) -> NDArray[np.int64]: ...
     def live_rows(self) -> NDArray[np.int64]: ...
@@ -210,6 +211,29 @@ def vivid_rows(
     traces: TraceTable, now: float, vividness_weight: float, recency_weight: float
 ) -> NDArray[np.int64]: ...
 def resolve_path(path: str, rows: int) -> str: ...
+
+# Snapshot
+
+MAP_FROM_BYTES: int
+
+class SnapshotError(Exception): ...
+
+def write_snapshot(
+    path: str,
+    generation: int,
+    mode: int,
+    vectors: VectorView,
+    traces: TraceTable,
+    tags: TagDictionary,
+    sketch: Sketch | None,
+) -> None: ...
+def read_snapshot(
+    path: str,
+    generation: int,
+    dim: int,
+    policy: Policy,
+    map_from: int = ...,
+) -> tuple[NDArray[np.float32], TraceTable, TagDictionary, Sketch | None]: ...
 
 # Moments
 

@@ -54,9 +54,14 @@ class VectorRows:
     Not synchronised; a view is valid until the next change.
     """
 
-    def __init__(self, storage: OwnRows | Attached, path: SearchPath = "auto") -> None:
+    def __init__(
+        self,
+        storage: OwnRows | Attached,
+        path: SearchPath = "auto",
+        sketch: _core.Sketch | None = None,
+    ) -> None:
         self.storage = storage
-        self.sketch: _core.Sketch | None = None
+        self.sketch = sketch
         self.lists: Lists | None = None
         """Lists of rows for approximate searches; the rows that are in none are the last ones."""
         self.generation = 0
@@ -72,6 +77,13 @@ class VectorRows:
     def own(cls, dim: int, *, kind: StorageKind = "fp32", path: SearchPath = "auto") -> VectorRows:
         """No rows yet, in segments of our own."""
         return cls(OwnRows(dim, kind), path)
+
+    @classmethod
+    def stored(cls, rows: NDArray[np.float32], sketch: _core.Sketch | None) -> VectorRows:
+        """Unit rows of a snapshot, which belong to us from now on, and their sketch."""
+        storage = OwnRows(rows.shape[1])
+        storage.take(rows)
+        return cls(storage, sketch=sketch)
 
     @classmethod
     def attach(cls, index: Any, *, path: SearchPath = "auto") -> VectorRows:
@@ -197,7 +209,10 @@ class VectorRows:
 
 
 class OwnRows:
-    """Rows in FAISS indexes of ``segment_rows`` rows each; the last one grows."""
+    """Rows in FAISS indexes of ``segment_rows`` rows each, of which the last one grows.
+
+    Before them may be rows of a snapshot: FAISS never sees those, which may lie in a mapped file.
+    """
 
     ids: NDArray[np.int64] | None = None
     compacts_quickly = True
@@ -206,6 +221,7 @@ class OwnRows:
         self.kind = kind
         self.format = _core.RowFormat(dim, "float32" if kind == "fp32" else "float16")
         self._segment_rows = segment_rows(self.format.row_bytes)
+        self._stored: NDArray[np.float32] = np.empty((0, dim), np.float32)
         self._indexes: list[Any] = []
         self._full: list[tuple[int, int, int]] = []  # address, first row, rows: of full indexes
         self._rows = 0
@@ -227,15 +243,27 @@ class OwnRows:
     def view(self) -> _core.VectorView:
         """Where the rows lie now."""
         if self._view is None:
+            stored = len(self._stored)
             segments = self._full.copy()
-            first = len(segments) * self._segment_rows
+            first = stored + len(segments) * self._segment_rows
             for index in self._indexes[len(segments) :]:
                 count = int(index.ntotal)
                 segments.append((int(index.codes.data()), first, count))
                 first += count
-            self._full = segments[: self._rows // self._segment_rows]
+            self._full = segments[: (self._rows - stored) // self._segment_rows]
+            if stored:
+                segments.insert(0, (self._stored.ctypes.data, 0, stored))
             self._view = _core.VectorView(segments, self.format)
         return self._view
+
+    def take(self, rows: NDArray[np.float32]) -> None:
+        """Rows of a snapshot, (n, dim), as the first ones: whoever else has them must not change
+        them."""
+        if self._rows or self.kind != "fp32":
+            raise ValueError("rows of a snapshot are the first ones, and fp32")
+        self._stored = rows
+        self._rows = len(rows)
+        self._view = None
 
     def append(self, rows: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
         """Adds unit rows, (n, dim) float32: all of them or none."""
@@ -261,10 +289,12 @@ class OwnRows:
         self, rows: NDArray[np.int64], vectors: NDArray[np.float32], ids: NDArray[np.int64]
     ) -> None:
         """Overwrites rows with unit vectors."""
-        numbers = rows // self._segment_rows
-        for number in np.unique(numbers).tolist():
+        places = rows - len(self._stored)
+        self._stored[rows[places < 0]] = vectors[places < 0]
+        numbers = places // self._segment_rows
+        for number in np.unique(numbers[places >= 0]).tolist():
             inside = numbers == number
-            overwrite(self._indexes[number], rows[inside] % self._segment_rows, vectors[inside])
+            overwrite(self._indexes[number], places[inside] % self._segment_rows, vectors[inside])
 
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Drops all rows but the kept ones (ascending), which move to the front in their order."""
@@ -275,7 +305,8 @@ class OwnRows:
         """Drops the rows from ``count`` on."""
         self._view = None
         self._full = []
-        left = count
+        self._stored = self._stored[:count]
+        left = count - len(self._stored)
         for index in self._indexes:
             rows = min(int(index.ntotal), left)
             left -= rows

@@ -40,12 +40,19 @@ class Traces:
     Not synchronised.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        self.table = _core.TraceTable(_core.Policy(**policy.of_core()))
+    def __init__(
+        self,
+        policy: Policy,
+        table: _core.TraceTable | None = None,
+        tags: _core.TagDictionary | None = None,
+    ) -> None:
+        if table is None:
+            table = _core.TraceTable(_core.Policy(**policy.of_core()))
+        self.table = table
         self.policy = policy
         self.latest = -np.inf
         """The latest time any call has named."""
-        self._tags = _core.TagDictionary()
+        self.dictionary = _core.TagDictionary() if tags is None else tags
 
     # -- adding ----------------------------------------------------------------------------------
 
@@ -110,7 +117,7 @@ class Traces:
             "pinned": np.zeros(count, np.bool_),
             **given,
         }
-        self.table.append(columns, [[self._tags.intern(tag) for tag in each] for each in tags])
+        self.table.append(columns, [[self.dictionary.intern(tag) for tag in each] for each in tags])
         self.latest = max(self.latest, now)
 
     def next_ids(self, count: int) -> NDArray[np.int64]:
@@ -152,7 +159,7 @@ class Traces:
 
     def known_tags(self, names: Sequence[str]) -> list[int]:
         """The tags of these names that a memory has or had."""
-        return [tag for tag in map(self._tags.find, names) if tag is not None]
+        return [tag for tag in map(self.dictionary.find, names) if tag is not None]
 
     def with_tags(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Ids of the memories that have all of these tags, ascending."""
@@ -169,7 +176,7 @@ class Traces:
 
     def tag_names(self, rows: NDArray[np.int64]) -> list[tuple[str, ...]]:
         """The tags of these rows."""
-        return [tuple(map(self._tags.name, tags)) for tags in self.table.tags(rows)]
+        return [tuple(map(self.dictionary.name, tags)) for tags in self.table.tags(rows)]
 
     # -- time and laws ---------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "flashbulb/views.hpp"
@@ -26,6 +27,10 @@ public:
 
     /// @throws std::invalid_argument if dim is 0 or above largest_dim
     explicit Sketch(std::size_t dim);
+
+    /// Room for the codes of `rows` rows, which are still to be put there, see stored().
+    /// @throws as above
+    Sketch(std::size_t dim, std::size_t rows);
 
     /// Values of a row.
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
@@ -61,6 +66,20 @@ public:
     /// Where the codes lie. @pre row < rows()
     [[nodiscard]] Run run(std::size_t row) const noexcept;
 
+    /// Where the codes of a whole chunk are to be put, by whoever stored them.
+    struct Stored {
+        std::span<std::uint8_t> codes;  ///< the high plane of its rows, then the low one
+        std::span<float> scales;        ///< one a row, as the residuals
+        std::span<float> residuals4;    ///< as in Run
+        std::span<float> residuals8;    ///<
+    };
+    /// One for each chunk of a sketch that was made with its number of rows.
+    [[nodiscard]] std::vector<Stored> stored();
+
+    /// Whether the codes of a row are what it would be coded as now: not those of another rotation
+    /// or another way of coding. @pre row < rows(), and the view has it
+    [[nodiscard]] bool has_codes_of(const VectorView& vectors, std::size_t row) const;
+
     /// The rotation: orthogonal up to `rotation_error`, the same for every sketch of this dim.
     /// @param out dim() values
     void rotate(const float* values, float* out) const;
@@ -80,6 +99,7 @@ private:
     };
 
     void reserve(Chunk& chunk, std::size_t used, std::size_t wanted) const;
+    void rotate_row(const VectorView& vectors, std::size_t row, std::vector<float>& buffer) const;
     void encode(const VectorView& vectors, std::size_t row);
 
     std::size_t dim_;

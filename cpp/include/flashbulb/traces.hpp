@@ -35,6 +35,24 @@ struct Trace {
     bool pinned = false;                         ///< vividness 1, no decay, no suppression
 };
 
+/// What a table without tombstones is made of, as a snapshot keeps it: one value a row, as in
+/// Trace.
+struct TraceColumns {
+    Column<std::int64_t> id;              ///< ascending
+    Column<double> salience;              ///< as in Trace, and so on
+    Column<double> floor;                 ///<
+    Column<double> vividness;             ///<
+    Column<double> vividness_time;        ///<
+    Column<double> created;               ///<
+    Column<double> last_access;           ///<
+    Column<double> last_strength_change;  ///<
+    Column<double> urgency;               ///<
+    Column<std::int64_t> access_count;    ///<
+    Column<std::uint8_t> flags;           ///< TraceTable::task, completed and pinned
+    Column<std::uint32_t> tag_count;      ///< tags of the row
+    Column<TagId> tag_pool;               ///< those of all rows, one row after the other
+};
+
 /// The traces of all rows of an engine, as columns. Row r belongs to vector r. Ids ascend with the
 /// rows and are never used twice; a removed row stays behind as a tombstone until `compact`.
 ///
@@ -43,6 +61,11 @@ class TraceTable {
 public:
     /// @throws std::invalid_argument if the policy is not valid.
     explicit TraceTable(const Policy& policy);
+
+    /// A table with these rows.
+    /// @throws std::invalid_argument if the policy is not valid, columns do not fit together, a tag
+    ///         is not below `tags`, or as append does.
+    TraceTable(const Policy& policy, TraceColumns columns, std::size_t tags);
 
     /// The constants that are in use.
     [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
@@ -59,6 +82,10 @@ public:
     /// @throws std::invalid_argument if an id is not above every earlier one, a value is not finite
     ///         or out of range, or the number of tag sets differs. Nothing is changed then.
     void append(std::span<const Trace> traces, std::span<const std::vector<TagId>> tags);
+
+    /// Gives rows other traces, of the same ids and creation.
+    /// @throws std::invalid_argument as append, or for another id. Nothing is changed then.
+    void replace(std::span<const std::size_t> rows, std::span<const Trace> traces);
 
     /// Row of a live id.
     [[nodiscard]] std::optional<std::size_t> find(std::int64_t id) const noexcept;

@@ -27,6 +27,7 @@ namespace {
 #include "kernels/batch.inl"
 #include "kernels/welford.inl"
 #include "kernels/decode.inl"
+#include "kernels/checksum.inl"
 // clang-format on
 
 }  // namespace
@@ -61,6 +62,7 @@ const KernelTable& FLASHBULB_CONCAT(table_, FLASHBULB_LEVEL)() noexcept {
         squared_distance,
         decode_float16,
         decode_uint8,
+        chain,
     };
     return table;
 }

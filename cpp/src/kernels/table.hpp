@@ -216,6 +216,10 @@ struct KernelTable {
     /// rounded. Same bits at every level.
     void (*decode_uint8)(const std::uint8_t* codes, const float* minimum, const float* range,
                          std::size_t dim, float* out) noexcept;
+
+    /// Takes `stripes` times 64 bytes into the eight chains of a checksum, word i of a stripe into
+    /// state[i] by the formula in checksum.inl. Same bits at every level.
+    void (*chain)(const std::uint8_t* data, std::size_t stripes, std::uint64_t* state) noexcept;
 };
 
 // One function per level, defined by table.cpp compiled for that level.
