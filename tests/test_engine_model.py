@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any, get_args
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from flashbulb import Engine, MemoryNotFound, Policy
+from flashbulb import Engine, MemoryNotFound, Policy, _snapshot
 from flashbulb._columns import to_unit_rows
 from flashbulb._faiss import SearchPath
 from flashbulb._reference import ReferenceEngine
@@ -214,6 +215,22 @@ class EngineAgainstTwin(RuleBasedStateMachine):
             return
         with segments_of(self.segment_rows):
             self.engine = Engine.from_state(before)
+        assert_same_state(self.engine.state(), before)
+
+    @precondition(lambda self: self.kind in ("fp32", "fp32 segments"))
+    @rule(mapped=st.booleans())
+    def come_out_of_a_file(self, mapped: bool) -> None:
+        before = self.engine.state()
+        with tempfile.TemporaryDirectory() as folder, segments_of(self.segment_rows):
+            _snapshot.save(self.engine, f"{folder}/snapshot", 7)
+            self.engine = _snapshot.load(
+                f"{folder}/snapshot",
+                7,
+                self.engine.dim,
+                policy=self.engine.policy,
+                map_from=0 if mapped else None,
+            )
+        self.engine._traces.latest = before["latest"]
         assert_same_state(self.engine.state(), before)
 
     @rule(

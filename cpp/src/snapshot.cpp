@@ -22,6 +22,7 @@ struct Shape {
     std::uint64_t rows;
     std::uint64_t tags;
     std::uint64_t has_sketch;
+    std::int64_t next_id;
 };
 
 // What traces are made of, column by column: calls action(kind, of a trace, of the columns).
@@ -261,7 +262,7 @@ void write_snapshot(const std::string& path, std::uint64_t generation, unsigned 
     }
     if (sketch != nullptr) sketch->require_rows_of(vectors);
     const Rows rows = traces.live_rows();
-    Shape shape{vectors.dim(), rows.size(), 0, sketch == nullptr ? 0U : 1U};
+    Shape shape{vectors.dim(), rows.size(), 0, sketch == nullptr ? 0U : 1U, traces.next_id()};
     for (const std::size_t row : rows) {
         for (const TagId tag : traces.tags(row)) {
             if (tag >= tags.size()) throw std::invalid_argument("a tag has no name");
@@ -306,8 +307,10 @@ Snapshot read_snapshot(const std::string& path, std::uint64_t generation, std::s
     file.read();
     if (sketch && !fits(*sketch, vectors.view())) sketch.reset();
     try {
-        return {std::move(vectors), TraceTable(policy, std::move(columns), shape.tags),
-                named_tags(file, name_bytes, names), std::move(sketch)};
+        TraceTable traces(policy, std::move(columns), shape.tags);
+        traces.set_next_id(shape.next_id);
+        return {std::move(vectors), std::move(traces), named_tags(file, name_bytes, names),
+                std::move(sketch)};
     } catch (const std::invalid_argument& error) {
         file.refuse(error.what());
     }

@@ -208,6 +208,7 @@ def stats(store: Store, space: Space) -> Stats:
         tags=dict(sorted(tags.items())),
         namespaces=counts["namespaces"],
         store_bytes=store.database.size(),
+        snapshot=store.snapshots.state(space.number),
         embedder=store.described_embedder(),
         policy=store.policy.to_dict(),
     )

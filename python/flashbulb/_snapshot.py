@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flashbulb import _core
 from flashbulb._faiss import VectorRows
 from flashbulb._traces import Traces
 from flashbulb.engine import Engine
 from flashbulb.policy import Policy
+from flashbulb.storage.rows import Loaded
 
-__all__ = ["SnapshotError", "load", "save"]
+__all__ = ["SnapshotError", "catch_up", "load", "save"]
 
 SnapshotError = _core.SnapshotError
 """The file does not hold the snapshot that was looked for; the message says which and why."""
@@ -41,13 +45,24 @@ def save(engine: Engine, path: str, generation: int, mode: int = 0o600) -> None:
 
 
 def load(
-    path: str, generation: int, dim: int, *, policy: Policy, approximate: bool = True
+    path: str,
+    generation: int,
+    dim: int,
+    *,
+    policy: Policy,
+    approximate: bool = True,
+    map_from: int | None = None,
 ) -> Engine:
-    """The engine that was saved, bit for bit, under this policy.
+    """The engine that was saved, bit for bit (but for the latest time that it knew of), under this
+    policy.
 
-    Everything in the file is compared with its checksums. From 64 MiB on, the vectors stay in the
-    file, from where the system brings them to RAM and drops them again: to cut off the file then
-    ends this process.
+    Everything in the file is compared with its checksums.
+
+    Parameters
+    ----------
+    map_from : int, optional
+        From so many bytes on (64 MiB), vectors stay in the file, from where the system brings them
+        to RAM, and drops them again, as it likes: to cut off the file then ends this process.
 
     Raises
     ------
@@ -55,10 +70,60 @@ def load(
         If the file is missing, damaged, or another one.
     """
     vectors, table, tags, sketch = _core.read_snapshot(
-        path, generation, dim, _core.Policy(**policy.of_core())
+        path,
+        generation,
+        dim,
+        _core.Policy(**policy.of_core()),
+        _core.MAP_FROM_BYTES if map_from is None else map_from,
     )
     engine = Engine(dim, policy=policy, approximate=approximate)
     engine._traces = Traces(policy, table, tags)
     engine._rows = VectorRows.stored(vectors, sketch)
     engine._grow()
     return engine
+
+
+def catch_up(engine: Engine, changed: Loaded, tags: list[tuple[str, ...]], gone: list[int]) -> None:
+    """Brings an engine that was just loaded to what its record says now.
+
+    Parameters
+    ----------
+    changed : Loaded
+        Memories that are new, or have other strengths or another vector.
+    tags : list of tuples of str
+        Theirs.
+    gone : list of int
+        Memories that are no longer to be here.
+
+    Raises
+    ------
+    ValueError
+        If a new memory belongs between old ones, or a value is out of range.
+    """
+    engine.remove(gone)
+    traces, rows = engine._traces, engine._rows
+    columns = {"ids": changed.ids, "created": changed.created, **changed.traces}
+    places = traces.table.find(changed.ids)
+    known = places >= 0
+    with engine._writing():
+        _require_unit_rows(changed.vectors)
+        traces.table.replace(places[known], {name: c[known] for name, c in columns.items()})
+        vectors = changed.vectors[known]
+        before = rows.view().read(places[known])
+        moved = (before.view(np.uint32) != vectors.view(np.uint32)).any(axis=1)
+        if moved.any():
+            rows.replace(places[known][moved], vectors[moved], changed.ids[known][moved])
+        if not known.all():
+            new = {name: column[~known] for name, column in columns.items()}
+            names = [tags[i] for i in np.flatnonzero(~known)]
+            traces.append(len(names), -np.inf, new, names, new["ids"])
+            rows.append(changed.vectors[~known], new["ids"])
+    engine._grow()
+
+
+def _require_unit_rows(vectors: NDArray[np.float32]) -> None:
+    count, dim = vectors.shape
+    view = _core.VectorView([(vectors.ctypes.data, 0, count)], _core.RowFormat(dim, "float32"))
+    bad = view.first_row_not_unit()
+    if bad < count:
+        raise ValueError(f"vector {bad} does not have unit norm")

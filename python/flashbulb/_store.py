@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flashbulb._check import HIGHEST_ID
+from flashbulb._snapshots import Snapshots
 from flashbulb._spaces import Space, Spaces
 from flashbulb.embedding import Embedder
 from flashbulb.engine import Engine
@@ -85,6 +86,7 @@ class Store:
         self._closed = False
         self._interrupted = False
         self._spaces = Spaces(memory_budget)
+        self.snapshots = Snapshots(self.path)
         self._recalls = 0
         self._flushed = time.monotonic()
         with contextlib.ExitStack() as cleanup:
@@ -99,6 +101,8 @@ class Store:
                 writer.created()
             self.policy = self._settle(policy, now)
             self.next_id = self.database.next_id()
+            if writer is not None:
+                self.snapshots.remove_others(self.database)
             self._cleanup = cleanup.pop_all()
 
     def _settle(self, policy: Policy | None, now: float) -> Policy:
@@ -117,6 +121,8 @@ class Store:
                 f"{self.path} keeps another policy; opened to be read only, it cannot get this one"
             )
         with self.database.transaction():
+            for number in self.database.snapshots():
+                self.database.set_snapshot(number, None)
             for number in self.database.namespaces().values():
                 engine = self._load_engine(number, old, archived=True)
                 engine.set_policy(policy, now=now)
@@ -209,10 +215,26 @@ class Store:
                 return
             try:
                 self.flush()
+                self._save_snapshots()
             finally:
                 self._closed = True
                 self._spaces.clear()
                 self._cleanup.close()
+
+    def _save_snapshots(self) -> None:
+        """Write those that will make the next opening much faster."""
+        if self.read_only or self._interrupted:
+            return
+        for space in self._spaces:
+            number = space.number
+            if number is not None and self.snapshots.is_due(self.database, number, space.engine):
+                self.snapshots.try_to_save(self.database, number, space.engine)
+
+    def save_snapshot(self, space: Space) -> None:
+        """Write the snapshot of a namespace now."""
+        self.flush()
+        if space.number is not None:
+            self.snapshots.save(self.database, space.number, space.engine)
 
     # Namespaces
 
@@ -317,6 +339,7 @@ class Store:
             with self.database.transaction():
                 self.database.delete_namespace(space.number)
             self._spaces.drop(space)
+            self.snapshots.remove_others(self.database)
         return count
 
     def lexical(self, space: Space) -> LexicalIndex:
@@ -331,6 +354,18 @@ class Store:
         self, number: int, policy: Policy, *, archived: bool = False, id: int | None = None
     ) -> Engine:
         """The engine of a namespace, perhaps with its archive, or with one memory of both."""
+        if not archived and id is None:
+            engine = self.snapshots.load(
+                self.database,
+                number,
+                self.embedder.dim,
+                policy,
+                approximate=self._approximate,
+                # A reader may come too late for a file that the writer has replaced meanwhile.
+                level=logging.INFO if self.read_only else logging.WARNING,
+            )
+            if engine is not None:
+                return engine
         loaded = self.database.load(number, self.embedder.dim, archived=archived, id=id)
         with decoding(self.path):
             sets = {text: tuple(json.loads(text)) for text in set(loaded.tags)}
@@ -414,6 +449,8 @@ class Store:
     def compact(self) -> None:
         """Rewrite the file without what was forgotten, and give its room in RAM back."""
         self.flush()
+        engines = {each.number: each.engine for each in self._spaces if each.number is not None}
+        self.snapshots.forget_changed(self.database, engines)
         self.database.compact()
         for space in self._spaces:
             space.engine.compact()

@@ -224,6 +224,11 @@ class Stats(TypedDict):
     namespaces: int
     """Namespaces of the store that hold memories."""
     store_bytes: int
+    """Of the database and its log; a snapshot of n memories takes about n · (5·dim + 100) beside
+    it."""
+    snapshot: str
+    """Of this namespace: "none", "used" (it was opened from it), "written" (since it was opened),
+    or "not used: " and why."""
     embedder: dict[str, Any]
     """Name, dim and fingerprint."""
     policy: dict[str, Any]

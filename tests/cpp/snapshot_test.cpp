@@ -82,6 +82,7 @@ protected:
         ASSERT_EQ(snapshot.vectors.rows(), rows.size());
         ASSERT_EQ(snapshot.traces.rows(), rows.size());
         ASSERT_EQ(snapshot.traces.live(), rows.size());
+        EXPECT_EQ(snapshot.traces.next_id(), store_->traces.next_id());
         for (std::size_t i = 0; i < rows.size(); ++i) {
             EXPECT_EQ(std::memcmp(snapshot.vectors.data() + i * store_->dim, view.row(rows[i]),
                                   store_->dim * sizeof(float)),
@@ -388,7 +389,8 @@ protected:
         sections.emplace_back(SectionKind::tag_name_bytes, bytes(std::vector<std::uint32_t>{3}));
         sections.emplace_back(SectionKind::tag_names, Bytes{'o', 'p', 's'});
         sections.emplace_back(SectionKind::vectors, bytes(std::vector<float>(2 * rows, 0.6F)));
-        sections.emplace_back(SectionKind::shape, bytes(std::vector<std::uint64_t>{2, rows, 1, 0}));
+        sections.emplace_back(SectionKind::shape,
+                              bytes(std::vector<std::uint64_t>{2, rows, 1, 0, rows}));
         return sections;
     }
 
@@ -438,10 +440,10 @@ TEST_F(HostileSnapshot, WithCountsThatAreNotThereIsRefused) {
     for (const std::uint64_t count :
          {std::uint64_t{0}, std::uint64_t{4}, std::uint64_t{1} << 31U, std::uint64_t{1} << 61U,
           std::uint64_t{1} << 63U, ~std::uint64_t{0}}) {
-        EXPECT_NE(said_with(SectionKind::shape, Shape{2, count, 1, 0}), "") << count;
-        EXPECT_NE(said_with(SectionKind::shape, Shape{count, 3, 1, 0}), "") << count;
-        EXPECT_NE(said_with(SectionKind::shape, Shape{2, 3, count, 0}), "") << count;
-        EXPECT_NE(said_with(SectionKind::shape, Shape{2, 3, 1, count | 1U}), "") << count;
+        EXPECT_NE(said_with(SectionKind::shape, Shape{2, count, 1, 0, 3}), "") << count;
+        EXPECT_NE(said_with(SectionKind::shape, Shape{count, 3, 1, 0, 3}), "") << count;
+        EXPECT_NE(said_with(SectionKind::shape, Shape{2, 3, count, 0, 3}), "") << count;
+        EXPECT_NE(said_with(SectionKind::shape, Shape{2, 3, 1, count | 1U, 3}), "") << count;
     }
 }
 
@@ -469,6 +471,7 @@ TEST_F(HostileSnapshot, WithValuesThatNoTableHasIsRefused) {
             << flags;
     }
     using Counts = std::vector<std::uint32_t>;
+    EXPECT_NE(said_with(SectionKind::shape, std::vector<std::uint64_t>{2, 3, 1, 0, 2}), "");
     EXPECT_NE(said_with(SectionKind::tag_count, Counts{1, 2, 1}), "");
     EXPECT_NE(said_with(SectionKind::tag_count, Counts{1, 0xFFFFFFFF, 3}), "");
     EXPECT_NE(said_with(SectionKind::tag_pool, Counts{0, 1, 0}), "");
@@ -478,7 +481,7 @@ TEST_F(HostileSnapshot, WithValuesThatNoTableHasIsRefused) {
 
 TEST_F(HostileSnapshot, WithAnEmptyOrRepeatedNameIsRefused) {
     Sections sections = good(3);
-    sections[sections.size() - 1].second = bytes(std::vector<std::uint64_t>{2, 3, 2, 0});
+    sections[sections.size() - 1].second = bytes(std::vector<std::uint64_t>{2, 3, 2, 0, 3});
     sections[sections.size() - 4].second = bytes(std::vector<std::uint32_t>{3, 3});
     sections[sections.size() - 3].second = {'o', 'p', 's', 'o', 'p', 's'};
     const std::string refused = said(sections);

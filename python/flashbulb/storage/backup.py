@@ -78,6 +78,11 @@ def _copy(source: sqlite3.Connection, temporary: str, progress: Progress | None)
         target.execute("PRAGMA journal_mode = OFF").fetchone()
         target.execute("PRAGMA synchronous = OFF")
         source.backup(target, pages=_PAGES_AT_ONCE, progress=report)
+        # The copy has no files beside it.
+        for (table,) in target.execute(
+            "SELECT name FROM sqlite_master WHERE name IN ('changed', 'snapshots')"
+        ).fetchall():
+            target.execute(f"DELETE FROM {table}")
 
 
 @contextlib.contextmanager

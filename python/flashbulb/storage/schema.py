@@ -134,7 +134,8 @@ CREATE TABLE snapshots (
     generation INTEGER NOT NULL
 );
 
--- What was remembered, forgotten, strengthened or rewritten since that snapshot.
+-- What was remembered, forgotten, strengthened, rewritten or moved since that snapshot. Triggers
+-- note it, so that no statement can leave it out.
 CREATE TABLE changed (
     namespace INTEGER NOT NULL REFERENCES snapshots,
     id INTEGER NOT NULL,
@@ -148,6 +149,31 @@ CREATE INDEX memories_pinned ON memories (namespace, pinned_by) WHERE pinned_by 
 -- a tier in their order.
 ALTER TABLE memories ADD COLUMN archived REAL;
 CREATE INDEX memories_by_tier ON memories (namespace, archived);
+
+CREATE TRIGGER memories_remembered AFTER INSERT ON memories
+WHEN NEW.namespace IN (SELECT namespace FROM snapshots) BEGIN
+    INSERT OR IGNORE INTO changed VALUES (NEW.namespace, NEW.id);
+END;
+CREATE TRIGGER memories_forgotten AFTER DELETE ON memories
+WHEN OLD.namespace IN (SELECT namespace FROM snapshots) BEGIN
+    INSERT OR IGNORE INTO changed VALUES (OLD.namespace, OLD.id);
+END;
+CREATE TRIGGER memories_moved AFTER UPDATE OF archived ON memories
+WHEN NEW.namespace IN (SELECT namespace FROM snapshots) BEGIN
+    INSERT OR IGNORE INTO changed VALUES (NEW.namespace, NEW.id);
+END;
+CREATE TRIGGER traces_changed AFTER UPDATE ON traces
+WHEN EXISTS (SELECT 1 FROM snapshots) BEGIN
+    INSERT OR IGNORE INTO changed
+    SELECT namespace, id FROM memories WHERE id = NEW.id
+    AND namespace IN (SELECT namespace FROM snapshots);
+END;
+CREATE TRIGGER vectors_changed AFTER UPDATE ON vectors
+WHEN EXISTS (SELECT 1 FROM snapshots) BEGIN
+    INSERT OR IGNORE INTO changed
+    SELECT namespace, id FROM memories WHERE id = NEW.id
+    AND namespace IN (SELECT namespace FROM snapshots);
+END;
 """
 
 # What each version added to the one before. A new store takes every step, an older one those that

@@ -475,14 +475,23 @@ class Database:
         )
 
     def load(
-        self, namespace: int, dim: int, *, archived: bool = False, id: int | None = None
+        self,
+        namespace: int,
+        dim: int,
+        *,
+        archived: bool = False,
+        id: int | None = None,
+        changed: bool = False,
     ) -> Loaded:
-        """The rows of a namespace, for the engine, or one of them; `archived` as for
-        :meth:`texts`."""
+        """The rows of a namespace, for the engine; or one of them, or those that changed since its
+        snapshot. `archived` as for :meth:`texts`."""
         chosen, parameters = _tiers(archived), [namespace]
         if id is not None:
             chosen += " AND memories.id = ?"
             parameters.append(id)
+        if changed:
+            chosen += " AND memories.id IN (SELECT id FROM changed WHERE namespace = ?)"
+            parameters.append(namespace)
         rows = self._all(
             f"SELECT memories.id, created, tags, vector, {_TRACE} FROM memories "
             "LEFT JOIN traces USING (id) LEFT JOIN vectors USING (id) "
@@ -505,6 +514,41 @@ class Database:
                 },
                 np.frombuffer(b"".join(vectors), "<f4").reshape(len(ids), dim),
             )
+
+    # Snapshots: files beside the database with what load() would give
+
+    def snapshots(self) -> dict[int, int]:
+        """The generation of the snapshot that holds, of each namespace that has one."""
+        return dict(self._all("SELECT namespace, generation FROM snapshots", (), (int, int)))
+
+    def set_snapshot(self, namespace: int, generation: int | None) -> None:
+        """The snapshot that holds from now on; None: there is none."""
+        self._all("DELETE FROM changed WHERE namespace = ?", (namespace,))
+        self._all("DELETE FROM snapshots WHERE namespace = ?", (namespace,))
+        if generation is not None:
+            self._all("INSERT INTO snapshots VALUES (?, ?)", (namespace, generation))
+
+    def changes(self, namespace: int) -> int:
+        """How many memories came, went or changed since the snapshot."""
+        return self._count("SELECT count(*) FROM changed WHERE namespace = ?", (namespace,))
+
+    def gone(self, namespace: int) -> list[int]:
+        """Those of them that are forgotten or in the archive."""
+        return [
+            id
+            for (id,) in self._all(
+                "SELECT changed.id FROM changed LEFT JOIN memories ON memories.id = changed.id "
+                f"{_tiers(False)} WHERE changed.namespace = ? AND memories.id IS NULL",
+                (namespace,),
+                (int,),
+            )
+        ]
+
+    def loaded_count(self, namespace: int) -> int:
+        """How many memories are to be in RAM."""
+        return self._count(
+            f"SELECT count(*) FROM memories WHERE namespace = ?{_tiers(False)}", (namespace,)
+        )
 
     # What an LLM said
 
