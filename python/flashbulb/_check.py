@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Container, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,14 @@ from flashbulb.errors import MemoryNotFound
 
 __all__ = [
     "HIGHEST_ID",
+    "MAX_BATCH",
+    "MAX_FACT",
     "MAX_ID",
+    "MAX_METADATA",
+    "MAX_NAMESPACE",
+    "MAX_TAG",
+    "MAX_TAGS",
+    "MAX_TEXT",
     "check_bool",
     "check_count",
     "check_dim",
@@ -51,6 +59,21 @@ HIGHEST_ID = 2**62
 MAX_DEPTH = 32
 """Levels of metadata: what is stored can be read however deep the reader's own calls are."""
 
+# Bytes in UTF-8; docs/limits.md has the same.
+MAX_TEXT = 16 * 2**20
+"""Of a text, a context, a query."""
+MAX_FACT = 2**16
+"""Of who, what, when and where."""
+MAX_TAG = 2**10
+MAX_NAMESPACE = 2**10
+MAX_METADATA = 2**20
+"""Of the JSON of metadata, and of a filter."""
+
+MAX_TAGS = 1000
+"""Tags of one memory, or of one question."""
+MAX_BATCH = 1_000_000
+"""Items of one ``remember_many``."""
+
 
 def check_str(value: object, name: str) -> str:
     """Any string."""
@@ -59,11 +82,11 @@ def check_str(value: object, name: str) -> str:
     return str.__str__(value)  # its characters, where a subclass (an Enum) would say other ones
 
 
-def check_text(value: object, name: str, *, empty: bool = False) -> str:
-    """A string that can be stored: UTF-8, and not blank unless `empty` is allowed."""
+def check_text(value: object, name: str, *, empty: bool = False, at_most: int = MAX_TEXT) -> str:
+    """A string that can be stored: valid Unicode, not too long, and not blank unless `empty`."""
     value = check_str(value, name)
     try:
-        value.encode("utf-8")
+        size = len(value.encode("utf-8"))
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{name} must be valid Unicode, got a lone surrogate {value[error.start]!r} "
@@ -71,16 +94,19 @@ def check_text(value: object, name: str, *, empty: bool = False) -> str:
         ) from None
     if not empty and not value.strip():
         raise ValueError(f"{name} must not be blank, got {value[:20]!r}")
+    if size > at_most:
+        raise ValueError(f"{name} must have at most {at_most:,} bytes in UTF-8, got {size:,}")
     return value
 
 
 def check_namespace(value: object) -> str:
     """The name of a namespace."""
-    return check_text(value, "namespace")
+    return check_text(value, "namespace", at_most=MAX_NAMESPACE)
 
 
 def check_optional_text(value: object, name: str) -> str | None:
-    return None if value is None else check_text(value, name)
+    """None, or who, what, when or where."""
+    return None if value is None else check_text(value, name, at_most=MAX_FACT)
 
 
 def check_moment(value: object, name: str) -> str | None:
@@ -116,8 +142,13 @@ def check_timeout(value: object) -> float:
     return seconds
 
 
-def check_items(value: object, name: str, of: str = "str") -> list[Any]:
-    """What a sequence, or anything else to be iterated over, holds; a text or a dict is none."""
+def check_items(
+    value: object, name: str, of: str = "str", *, at_most: int | None = None
+) -> list[Any]:
+    """What a sequence, or anything else to be iterated over, holds; a text or a dict is none.
+
+    No more than `at_most` items, and one, are taken out of it.
+    """
     wanted = f"{name} must be a sequence of {of}"
     if isinstance(value, (str, bytes)):
         raise TypeError(f"{wanted}, got the single {value!r:.80}; write [{value!r:.20}]")
@@ -128,7 +159,12 @@ def check_items(value: object, name: str, of: str = "str") -> list[Any]:
         each = iter(items)
     except TypeError:
         raise TypeError(f"{wanted}, got {type(value).__name__}") from None
-    return list(each)
+    if at_most is None:
+        return list(each)
+    found = list(islice(each, at_most + 1))
+    if len(found) > at_most:
+        raise ValueError(f"{name} must be at most {at_most:,}, got more")
+    return found
 
 
 def check_mapping(value: object, name: str) -> Mapping[Any, Any]:
@@ -144,8 +180,12 @@ def is_one_of(value: object, choices: Container[str]) -> bool:
 
 def check_tags(value: object, name: str = "tags") -> tuple[str, ...]:
     """Tags without repeats, in the order given."""
-    tags = check_items(value, name)
-    return tuple(dict.fromkeys(check_text(tag, f"{name}[{i}]") for i, tag in enumerate(tags)))
+    tags = check_items(value, name, at_most=MAX_TAGS)
+    return tuple(
+        dict.fromkeys(
+            check_text(tag, f"{name}[{i}]", at_most=MAX_TAG) for i, tag in enumerate(tags)
+        )
+    )
 
 
 def to_json(value: object) -> str:
@@ -173,11 +213,13 @@ def check_metadata(value: object, name: str = "metadata") -> str:
     try:
         text = to_json(value)
         same = json.loads(text) == value
-        text.encode("utf-8")
+        size = len(text.encode("utf-8"))
     except TypeError as error:
         raise TypeError(f"{name} must hold only what JSON can hold: {error}") from None
     except ValueError as error:
         raise ValueError(f"{name} must hold only what JSON can hold: {error}") from None
+    if size > MAX_METADATA:
+        raise ValueError(f"{name} must have at most {MAX_METADATA:,} bytes as JSON, got {size:,}")
     if not same:
         raise ValueError(
             f"{name} would not come back from JSON as it is; use str keys, and lists for tuples"

@@ -11,6 +11,7 @@ import numpy as np
 from flashbulb import _reading
 from flashbulb._check import (
     HIGHEST_ID,
+    MAX_BATCH,
     check_bool,
     check_count,
     check_id,
@@ -155,6 +156,9 @@ class Memory(ManagedStore):
 
         Parameters
         ----------
+        text : str
+            Comes back as it was given, byte for byte: no composing, no trimming. Sizes are bounded,
+            see docs/limits.md; what is larger is a ValueError.
         context : str
             Taken into account for arousal only; not stored.
         tags : sequence of str
@@ -212,7 +216,7 @@ class Memory(ManagedStore):
             One for each item, as it stands at the item's `now`.
         """
         common = self._now(now)
-        given = check_items(items, "items", "memories")
+        given = check_items(items, "items", "memories", at_most=MAX_BATCH)
         drafts = [Draft.numbered(i, item, common) for i, item in enumerate(given)]
         return self._remember(drafts, on_duplicate)
 

@@ -101,7 +101,8 @@ class Reconsolidation:
             if added is None:
                 return None
             added = check_text(added, "the result of extract_enhancement").strip()
-            return Change(f"{text} [{added}]", "enhanced")
+            whole = check_text(f"{text} [{added}]", "the text with its enhancement")
+            return Change(whole, "enhanced")
         whole = check_text(self.integrate_context(text, context), "the result of integrate_context")
         return None if whole == text else Change(whole, "integrated")
 
