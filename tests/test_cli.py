@@ -38,6 +38,9 @@ VERBS = [
     "backup",
     "check",
     "repair",
+    "namespaces",
+    "retention",
+    "restore",
 ]
 START = "2026-01-05T08:00:00+00:00"
 DAY_30 = "2026-02-04T08:00:00+00:00"
@@ -267,6 +270,38 @@ def test_list_orders_and_pages(store: str, capsys: pytest.CaptureFixture[str]) -
     assert "times)" not in out
     _, out, _ = run(capsys, "list", "--offset", "2", "--store", store)
     assert "(2 times)" in " ".join(out.split())
+
+
+def test_memories_move_to_the_archive_and_back(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = "2027-01-05T08:00:00+00:00"
+    policy = ("retention", "--idle-days", "90", "--now", later, "--store", store)
+    before = json.loads(run(capsys, "list", "--now", later, "--store", store, "--json")[1])
+    code, out, _ = run(capsys, *policy, "--dry-run", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told
+    assert json.loads(run(capsys, "list", "--now", later, "--store", store, "--json")[1]) == before
+    code, out, _ = run(capsys, *policy)
+    assert code == 0
+    assert "moved to the archive" in out
+    left = json.loads(run(capsys, "list", "--now", later, "--store", store, "--json")[1])
+    assert {r["id"] for r in left} == {r["id"] for r in before} - {r["id"] for r in told}
+    everything = json.loads(run(capsys, "list", "--archived", "--store", store, "--json")[1])
+    assert {r["id"] for r in everything} == {r["id"] for r in before}
+    counts = json.loads(run(capsys, "namespaces", "--store", store, "--json")[1])
+    assert {"name": "default", "memories": len(left), "archived": len(told)} in counts
+    assert run(capsys, "restore", str(told[0]["id"]), "999", "--store", store)[0] == 1
+    code, out, _ = run(capsys, "restore", str(told[0]["id"]), "--store", store)
+    assert (code, out) == (0, f"restored {told[0]['id']}\n")
+    assert f"{len(told) - 1} more in the archive" in run(capsys, "stats", "--store", store)[1]
+    text = told[0]["text"]
+    hits = json.loads(run(capsys, "recall", text, "-k", "1", "--store", store, "--json")[1])
+    assert hits[0]["text"] == text
+    code, _, error = run(capsys, "retention", "--store", store)
+    assert code == 2
+    assert "at least one of idle_days, vividness, size" in error
 
 
 def test_complete_changes_all_or_nothing(store: str, capsys: pytest.CaptureFixture[str]) -> None:

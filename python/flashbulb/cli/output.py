@@ -20,7 +20,7 @@ from flashbulb.drawing import console, printable, stacked_bar
 if TYPE_CHECKING:
     from flashbulb.checking import Finding
     from flashbulb.photograph import Extracted
-    from flashbulb.records import Hit, Record, Stats, Version
+    from flashbulb.records import Hit, NamespaceCount, Record, Stats, Version
     from flashbulb.repairing import Repair
     from flashbulb.replay import Summary
 
@@ -31,6 +31,7 @@ __all__ = [
     "findings",
     "hit_values",
     "hits_table",
+    "namespaces_table",
     "photograph_lines",
     "print_json",
     "progress_bar",
@@ -219,6 +220,13 @@ def records_table(out: Console, records: Sequence[Record], total: int) -> None:
     out.print(f"{len(records)} of {total} memories")
 
 
+def namespaces_table(out: Console, counts: Sequence[NamespaceCount]) -> None:
+    table = columns(("memories", "right"), ("archived", "right"), ("name", "left"))
+    for count in counts:
+        table.add_row(str(count.memories), str(count.archived), Text(printable(count.name)))
+    out.print(table)
+
+
 def stats_table(out: Console, stats: Stats) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
@@ -230,7 +238,8 @@ def stats_table(out: Console, stats: Stats) -> None:
     embedder: Mapping[str, Any] = stats["embedder"]
     rows = {
         "namespace": f"{printable(stats['namespace'])} (of {stats['namespaces']} in the store)",
-        "memories": f"{stats['memories']}, and {repeats} repeats of them",
+        "memories": f"{stats['memories']}, and {repeats} repeats of them; "
+        f"{stats['archived']} more in the archive",
         "tasks": f"{stats['open_tasks']} open, {stats['completed_tasks']} done",
         "flashbulbs": str(stats["flashbulbs"]),
         "pinned": f"{stats['pinned']}, {stats['pinned_by_surprise']} of them by surprise; "

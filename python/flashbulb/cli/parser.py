@@ -91,6 +91,7 @@ exit codes:
         "flashbulb stats --store agent.db",
         now=False,
     )
+    _tiers(verb)
     _replay(verb)
     _files(verb)
     _checks(verb)
@@ -172,8 +173,15 @@ def _recall(verb: _Verb) -> None:
         action="store_false",
         help="look only: do not strengthen what is found",
     )
+    _archived(command)
     command.add_argument(
         "--explain", action="store_true", help="print each score term by term, not as a table"
+    )
+
+
+def _archived(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--archived", action="store_true", help="look in the archive too, see 'retention'"
     )
 
 
@@ -333,6 +341,51 @@ def _list(verb: _Verb) -> None:
         help="created (default), vividness (effective, as shown: an open task has more), salience, "
         "last_access or access_count; with - before it, as in --order=-created, the highest first",
     )
+    _archived(command)
+
+
+def _tiers(verb: _Verb) -> None:
+    command = verb(
+        "namespaces",
+        verbs.namespaces,
+        "list the namespaces of a store and what they hold",
+        "flashbulb namespaces --store agents.db",
+        namespace=False,
+        now=False,
+    )
+    command.set_defaults(namespace="default")
+    command = verb(
+        "retention",
+        verbs.retention,
+        "move to the archive what is idle, faint or too much; never what is pinned, an open task, "
+        "a flashbulb or above a floor",
+        "flashbulb retention --idle-days 90 --vividness 0.1 --dry-run --store agent.db",
+    )
+    command.add_argument(
+        "--idle-days", type=_days, metavar="N", help="neither remembered nor recalled for N days"
+    )
+    command.add_argument(
+        "--vividness", type=_unit, metavar="0..1", help="fainter than this; with --idle-days: both"
+    )
+    command.add_argument(
+        "--size", type=_count, metavar="N", help="and the faintest, until N memories are left"
+    )
+    command.add_argument(
+        "--keep-floor",
+        type=_unit,
+        default=0.0,
+        metavar="0..1",
+        help="never what has a floor above this (default: 0)",
+    )
+    command.add_argument("--dry-run", action="store_true", help="only show what would move")
+    command = verb(
+        "restore",
+        verbs.restore,
+        "bring memories back from the archive",
+        "flashbulb restore 12 17 --store agent.db",
+        now=False,
+    )
+    command.add_argument("id", type=int, nargs="+", metavar="ID", help="as recall shows it")
 
 
 def _replay(verb: _Verb) -> None:

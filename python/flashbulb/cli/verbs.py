@@ -31,11 +31,14 @@ __all__ = [
     "history",
     "import_",
     "list_memories",
+    "namespaces",
     "recall",
     "reconsolidate",
     "remember",
     "repair",
     "replay_file",
+    "restore",
+    "retention",
     "stats",
     "why_not",
 ]
@@ -134,6 +137,7 @@ def recall(arguments: Namespace) -> int:
             until=arguments.until,
             min_score=arguments.min_score,
             reinforce=arguments.reinforce and not memory.read_only,
+            include_archived=arguments.archived,
             now=arguments.now,
         )
     if arguments.json:
@@ -274,9 +278,10 @@ def list_memories(arguments: Namespace) -> int:
             tags=arguments.tag,
             status=arguments.status,
             order=order,
+            include_archived=arguments.archived,
             now=arguments.now,
         )
-        total = len(memory)
+        total = len(memory) + (memory.stats()["archived"] if arguments.archived else 0)
     if arguments.json:
         output.print_json([output.record_values(record) for record in records])
     else:
@@ -291,6 +296,52 @@ def stats(arguments: Namespace) -> int:
         output.print_json(dict(counts))
     else:
         output.stats_table(console(), counts)
+    return 0
+
+
+def namespaces(arguments: Namespace) -> int:
+    with _memory(arguments, read_only=True) as memory:
+        counts = memory.namespaces()
+    if arguments.json:
+        known = [(c.name, c.memories, c.archived) for c in counts]
+        names = ("name", "memories", "archived")
+        output.print_json([dict(zip(names, values, strict=True)) for values in known])
+    else:
+        output.namespaces_table(console(), counts)
+    return 0
+
+
+def retention(arguments: Namespace) -> int:
+    from flashbulb import Retention
+
+    policy = Retention(
+        idle_days=arguments.idle_days,
+        vividness=arguments.vividness,
+        size=arguments.size,
+        keep_floor=arguments.keep_floor,
+    )
+    dry = arguments.dry_run
+    with _memory(arguments, read_only=dry) as memory:
+        total = len(memory)
+        records = memory.apply_retention(policy, dry_run=dry, now=arguments.now)
+    if arguments.json:
+        output.print_json([output.record_values(record) for record in records])
+    else:
+        output.records_table(console(), records, total)
+        console().print("nothing was moved: a dry run" if dry else "moved to the archive")
+    return 0
+
+
+def restore(arguments: Namespace) -> int:
+    with _memory(arguments) as memory:
+        for id in arguments.id:  # all are looked at before one is changed
+            memory.get(id)
+        records = [memory.restore(id) for id in arguments.id]
+    if arguments.json:
+        output.print_json([output.record_values(record) for record in records])
+    else:
+        for record in records:
+            console().print(f"restored {record.id}")
     return 0
 
 
