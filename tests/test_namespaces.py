@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -210,3 +211,37 @@ def test_another_namespace_changes_no_bit_of_a_recall(store: Path, clock: Any) -
         assert {hit.text: hit.lexical for hit in again} == {
             t: lexical for t, _, lexical, _ in alone
         }
+
+
+@pytest.mark.parametrize("budget", [0, 60_000])
+def test_threads_on_many_namespaces_lose_nothing(store: Path, budget: int) -> None:
+    names = ["a", "b", "c", "d"]
+    with Memory(store, surprise=None, durability="normal", memory_budget=budget) as memory:
+        ids = {name: memory.namespace(name).remember(f"{name} is first").id for name in names}
+        failures: list[BaseException] = []
+
+        def work(number: int) -> None:
+            try:
+                for i in range(40):
+                    name = names[(number + i) % len(names)]
+                    view = memory.namespace(name)
+                    view.reinforce(ids[name])
+                    view.remember(f"{name} hears {number} say {i}")
+                    for hit in view.recall("who hears", 5, reinforce=False):
+                        assert hit.text.startswith(name)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        for name in names:
+            assert memory.namespace(name).get(ids[name]).access_count == 60
+            assert len(memory.namespace(name)) == 61
+    with Memory(store, surprise=None) as memory:
+        for name in names:
+            assert memory.namespace(name).get(ids[name]).access_count == 60
+            assert len(memory.namespace(name)) == 61

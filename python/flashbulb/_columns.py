@@ -178,9 +178,10 @@ def to_addends(
             raise ValueError(f"an addend must be an (ids, values) pair, got {len(parts)} parts")
         ids, values = parts
         exact = to_ids(ids, "addend ids", beyond=None)
-        known = exact[exact != NO_ID]
-        if len(np.unique(known)) != len(known):
-            raise ValueError("addend ids must not repeat")
+        if not (exact[1:] > exact[:-1]).all():  # what ascends does not repeat
+            known = exact[exact != NO_ID]
+            if len(np.unique(known)) != len(known):
+                raise ValueError("addend ids must not repeat")
         column = to_column(values, len(exact), "addend values")
         if not np.isfinite(column).all():
             raise ValueError("addend values must be finite")

@@ -74,17 +74,21 @@ def _record(
     effective: float,
 ) -> Record:
     metadata = _metadata(row.metadata)
-    photograph = from_json(row.photograph, row.who, row.what, row.when, row.where)
-    who, what, when, where = (
-        photograph[name].value if name in photograph else None for name in FIELDS
-    )
+    said = row.who, row.what, row.when, row.where
+    photograph = from_json(row.photograph, *said)
+    if photograph:
+        who, what, when, where = (
+            photograph[name].value if name in photograph else None for name in FIELDS
+        )
+    else:
+        who, what, when, where = said
     return Record(
         id=row.id,
         text=row.text,
         created=row.created,
         occurrences=(
             Occurrence(row.created, metadata),
-            *(Occurrence(time, _metadata(text)) for time, text in repeats),
+            *[Occurrence(time, _metadata(text)) for time, text in repeats],
         ),
         tags=_tags(row.tags),
         metadata=metadata,

@@ -71,6 +71,8 @@ def photograph_json(photograph: Mapping[str, Extracted]) -> str | None:
 def from_json(text: str | None, *given: str | None) -> dict[str, Extracted]:
     """The photograph from what was extracted, and what the caller said, which goes first: who,
     what, when and where."""
+    if text is None and not any(given):
+        return {}
     kept = {} if text is None else json.loads(text)
     result = {}
     for name, value in zip(FIELDS, given, strict=True):
