@@ -19,7 +19,8 @@ from typing import Any, Literal, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbulb.errors import CorruptStore, ReadOnlyStore, StoreLocked
+from flashbulb._files import synchronise
+from flashbulb.errors import CorruptStore, ReadOnlyStore, StoreLocked, StoreUnavailable
 from flashbulb.storage import schema
 from flashbulb.storage.backup import Progress, copy_store
 from flashbulb.storage.reading import ReadTransaction
@@ -86,6 +87,8 @@ class Database:
                 self._connection.execute("PRAGMA secure_delete = ON").fetchone()
                 self._connection.create_function("text_key", 1, _text_key, deterministic=True)
                 self.is_new = schema.prepare(self._connection, path)
+            if path != ":memory:":
+                _keep_names(path)
         except BaseException:
             self._connection.close()
             raise
@@ -638,6 +641,20 @@ class Database:
 def _tiers(archived: bool) -> str:
     """The condition for the memories that are in RAM, or for all of them."""
     return "" if archived else " AND archived IS NULL"
+
+
+def _keep_names(path: str) -> None:
+    """Bring the names of the database and its log to the disk; they stay until it is closed.
+
+    SQLite does so too, but where that fails it goes on, and a power cut could take the log away.
+    """
+    folder = os.path.dirname(path)
+    try:
+        synchronise(folder)
+    except PermissionError:  # a folder that may not be listed; to write in it is enough
+        return
+    except OSError as error:
+        raise StoreUnavailable(f"the folder {folder} cannot be written: {error}") from error
 
 
 def _text_key(text: str) -> str:
