@@ -45,6 +45,10 @@ asan:
 tsan:
     .ci/run cpp:tsan
 
+# 5,000 kills, each call of a short life failing in every way, power cuts: about an hour
+crash:
+    CRASH_KILLS=5000 .ci/run crash
+
 # The C++ library, installed, moved and used by the examples
 package:
     .ci/run package

@@ -170,6 +170,7 @@ def check(store: Path, past: History) -> dict[str, Any]:
     with _opened(store) as memory:
         said = settle(memory, past)
         check_recall(memory, past.last)
+        assert memory.check() == []
     check_file(store)
     return said
 
@@ -177,6 +178,7 @@ def check(store: Path, past: History) -> dict[str, Any]:
 def check_after_power_cut(store: Path, past: History) -> None:
     """The same, on a disk that may show old bytes until the store has been open once more."""
     check_copies(store.parent, past)
+    past.begun = past.begun or past.failed
     with _opened(store) as memory:
         settle(memory, past)
         check_recall(memory, past.last)

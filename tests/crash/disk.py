@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from crash.shim import Call
+from crash.shim import SYNC_FAILED, Call
 
 Kind = Literal["nothing", "everything", "some files", "sectors"]
 KINDS: tuple[Kind, ...] = ("nothing", "everything", "some files", "sectors")
@@ -91,15 +91,19 @@ _Naming = Callable[[Names], None]
 
 
 class Disk:
-    """One folder, empty at first, as the calls of a log change it."""
+    """One folder, empty at first, as the calls of a log change it.
 
-    def __init__(self, folder: Path) -> None:
+    When a sync fails, the system takes what was to be written for written (so Linux does), and a
+    later sync is good without it: `written` says whether it was, or is lost.
+    """
+
+    def __init__(self, folder: Path, *, written: bool = False) -> None:
         self._folder = str(folder)
+        self._written = written
         self._files: dict[int, _File] = {}  # by inode, while they have a name
         self._names: Names = {}  # as programs see them
         self._synced: Names = {}
         self._pending: list[_Naming] = []
-        self.syncs = 0
 
     def do(self, call: Call) -> None:
         name = os.path.relpath(call.path, self._folder)
@@ -119,9 +123,12 @@ class Disk:
 
             self._name(rename)
         elif call.function in ("fsync", "fdatasync"):
-            self.syncs += 1
+            failed = call.offset == SYNC_FAILED
             if name == ".":
-                self._synced, self._pending = dict(self._names), []
+                if not failed:
+                    self._synced, self._pending = dict(self._names), []
+            elif failed and not self._written:
+                self._files[call.inode].pending.clear()
             else:
                 self._files[call.inode].sync()
         elif call.function == "ftruncate64":
@@ -161,9 +168,11 @@ def laid_out(files: dict[str, bytes], folder: Path) -> None:
             (folder / name).write_bytes(content)
 
 
-def cuts(folder: Path, log: Iterator[Call]) -> Iterator[tuple[Disk, Call]]:
+def cuts(
+    folder: Path, log: Iterable[Call], *, written: bool = False
+) -> Iterator[tuple[Disk, Call]]:
     """The disk after each call of the log: a power cut may come there."""
-    disk = Disk(folder)
+    disk = Disk(folder, written=written)
     for call in log:
         if call.function != "oracle":
             disk.do(call)

@@ -21,6 +21,7 @@ RECALLS_THAT_MAY_BE_LOST = 63  # the 64th writes them all, and so does closing
 
 
 SYNCED_BY = ("compact", "reopen")  # in mode "normal" too
+WRITE_THE_LOG = ("remember", "remember_many", "forget", "pin", "unpin", "reconsolidate", "compact")
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,13 @@ class Model:
             after.apply(operation, answer)
             yield after, answer
 
+    def copied_perhaps(self, operation: Operation | None) -> None:
+        """Of a file that may be the old one or the new one, no more is known."""
+        if operation is not None and operation["kind"] == "export":
+            self.exported.pop(operation["file"], None)
+        elif operation is not None and operation["kind"] == "backup":
+            self.backup = None
+
     def settled(self, counts: dict[int, int], policy: str) -> None:
         """A killed store was opened again: what may have been lost of these is known now."""
         self.counts = dict(counts)
@@ -267,6 +275,9 @@ class History:
 
     states: list[Model] = field(default_factory=lambda: [Model()])
     begun: Operation | None = None
+    failed: Operation | None = None
+    """What failed, if nothing was written in the place of what it may have left in the log: the
+    next process may find it there, and take it for done."""
     every: bool = False
     """Keep each state, not only the last."""
     sure: int = 0
@@ -285,12 +296,17 @@ class History:
                 continue
             state = self.last.copy() if self.every else self.last
             answer = said["answer"]
-            if answer is not None:  # what failed did nothing
+            if answer is None:  # what failed did nothing to the store
+                self.failed = self.begun
+                state.copied_perhaps(self.begun)
+            else:
                 if self.begun is None:
                     raise AssertionError("an answer to nothing")
                 state.apply(self.begun, answer)
                 if self.begun["kind"] in SYNCED_BY:
                     self.sure = len(self.states)
+                if self.begun["kind"] in WRITE_THE_LOG:
+                    self.failed = None
             if "counts" in said:
                 state.settled({int(id): n for id, n in said["counts"].items()}, said["policy"])
             if self.every:
@@ -300,7 +316,7 @@ class History:
 
     def copy(self) -> History:
         """To be read, or settled, apart from this one."""
-        return History([*self.states[:-1], self.last.copy()], self.begun)
+        return History([*self.states[:-1], self.last.copy()], self.begun, self.failed)
 
 
 def history(oracle: Path) -> History:

@@ -2,8 +2,9 @@
  * call fail, or be the last. Preloaded (LD_PRELOAD); idle until `shim_watch`.
  *
  * The log has one record for each call that succeeded, in the order in which they took effect: a
- * `Record`, the path, the data (what was written; the new name of what was renamed). What is
- * written to the oracle is in the same log, so that it says what was acknowledged when.
+ * `Record`, the path, the data (what was written; the new name of what was renamed). So has a sync
+ * that failed, with an offset of -1. What is written to the oracle is in the same log, so that it
+ * says what was acknowledged when.
  *
  * Linux, 64 bit: `off_t` and `off64_t` are the same.
  */
@@ -186,6 +187,8 @@ static int watched_change(int function, int fd, int64_t size) {
         result = changed(function, fd, size);
         error = errno;
         if (result == 0) record(function, inode_of(fd), size, path, NULL, 0);
+    } else if (function != FTRUNCATE) {
+        record(function, inode_of(fd), -1, path, NULL, 0);
     }
     pthread_mutex_unlock(&mutex);
     errno = error;

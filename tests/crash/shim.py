@@ -83,8 +83,12 @@ class Shim:
         return {name: int(self._library.shim_count(i)) for i, name in enumerate(names)}
 
 
+SYNC_FAILED = -1
+"""The offset of a sync that failed."""
+
+
 class Call(NamedTuple):
-    """One record of the log: a call that succeeded."""
+    """One record of the log: a call that succeeded, or a sync that failed."""
 
     function: str
     inode: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import sqlite3
@@ -14,7 +15,8 @@ import pytest
 from crash import shim
 from crash.check import check_after_power_cut, check_is_one_of
 from crash.disk import KINDS, Disk, Kind, cuts, laid_out
-from crash.model import History
+from crash.model import History, history
+from crash.shim import Fault
 from crash.workload import LIFETIME
 from crash.zygote import Trial, Zygote
 from flashbulb import FlashbulbError
@@ -51,7 +53,7 @@ def moments(
         chosen |= set(random.sample(told, min(len(told), _MOMENTS_OF_A_LIFE // 2)))
         count -= len(chosen)
         past = History(every=True)
-        for i, (disk, call) in enumerate(cuts(trial.folder, iter(log))):
+        for i, (disk, call) in enumerate(cuts(trial.folder, log)):
             if call.function == "oracle":
                 past.read([call.data.decode()])
             if i in chosen:
@@ -86,6 +88,26 @@ def test_a_state_that_was_there_survives_in_mode_normal(
             store = image(disk, folder / "image", draw, kind)
             lost += check_is_one_of(store, past)
     assert lost > 0  # or this mode would be no other than "full"
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["lost", "written"])
+@pytest.mark.parametrize("function", ["fdatasync", "fsync"])
+def test_a_failed_sync_is_not_taken_for_a_good_one(
+    zygote: Zygote, trials: Trials, folder: Path, seed: int, function: str, written: bool
+) -> None:
+    """What it did not bring to the disk no later sync does; the store has to write it again."""
+    draw = random.Random(seed)
+    life = {"seed": 1, "kinds": (*LIFETIME, "remember"), "log": True}
+    for n in range(1, zygote.run(trials(), **life)["counts"][function] + 1):
+        trial = trials()
+        zygote.run(trial, **life, fault=Fault(function, n, "error", errno.EIO))
+        log = list(shim.calls(trial.log))
+        assert [call.offset for call in log].count(shim.SYNC_FAILED) == 1
+        *_, (disk, _) = cuts(trial.folder, log, written=written)
+        for kind in KINDS:
+            print(function, n, kind)
+            store = image(disk, folder / "image", draw, kind)
+            check_after_power_cut(store, history(trial.oracle))
 
 
 def test_without_syncs_the_simulation_finds_loss(
