@@ -96,20 +96,37 @@ def test_a_failed_opening_gives_the_lock_back(store: Path) -> None:
             Memory(store)
 
 
-def test_many_processes_race_to_create_a_store(store: Path) -> None:
+def test_twenty_processes_race_to_create_a_store(store: Path) -> None:
+    """They wait for one another before it, so that all come at once."""
     program = """
-        import sys
+        import os, sys
         from flashbulb import Memory
-        with Memory(sys.argv[1], timeout=120) as memory:
-            memory.remember(f"from {sys.argv[2]}")
+        def embed(texts):
+            return [[len(text), 1.0] for text in texts]
+        read, write = os.pipe()
+        children = []
+        for n in range(20):
+            child = os.fork()
+            if child == 0:
+                os.close(write)
+                os.read(read, 1)  # until the parent closes the other end
+                with Memory(sys.argv[1], embedder=embed, neutral=True, timeout=300) as memory:
+                    memory.remember(f"from {n}")
+                os._exit(0)
+            children.append(child)
+        os.close(write)
+        for child in children:
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
-    racers = [run(program, store, n) for n in range(4)]
-    assert [racer.wait() for racer in racers] == [0] * 4
-    for racer in racers:
-        racer.communicate()
-    with Memory(store) as memory:
-        assert {record.text for record in memory.list()} == {f"from {n}" for n in range(4)}
-        assert {record.id for record in memory.list()} == {1, 2, 3, 4}
+    assert run(program, store).communicate()[0].split() == ["0"] * 20
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[len(text), 1.0] for text in texts]
+
+    with Memory(store, embedder=embed, neutral=True) as memory:
+        assert {record.text for record in memory.list()} == {f"from {n}" for n in range(20)}
+        assert {record.id for record in memory.list()} == set(range(1, 21))
+    assert list(store.parent.iterdir()) == [store]
 
 
 def test_processes_that_open_and_close_in_turn_lose_nothing(store: Path) -> None:
@@ -294,6 +311,75 @@ def test_a_child_forked_while_a_thread_holds_the_lock_does_not_hang(store: Path)
             thread.start()
             thread.join()
         assert codes == [7]
+
+
+@pytest.mark.parametrize("ending", ["closes", "drops", "leaves to the interpreter"])
+def test_children_forked_while_threads_work_never_hang(store: Path, ending: str) -> None:
+    """They are refused before SQLite, FAISS or a pool is asked, and use a store of their own."""
+    program = """
+        import gc, os, signal, sys, threading, warnings
+        from flashbulb import Memory, StoreForked
+        warnings.simplefilter("ignore", DeprecationWarning)
+        path, ending = sys.argv[1:]
+        def embed(texts):
+            return [[len(text), hash(text) % 97 + 1.0, 1.0] for text in texts]
+        memory = Memory(path, embedder=embed, durability="normal")
+        memory.remember_many([f"event {n}" for n in range(500)])
+        reader = Memory(path, embedder=embed, read_only=True)
+        done = threading.Event()
+        def work(number):
+            n = 0
+            while not done.is_set():
+                n += 1
+                memory.recall(f"event {n % 50}")
+                memory.remember(f"thread {number}: {n}")
+                if n % 5 == 0:
+                    reader.refresh()
+                    reader.recall("event 3")
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(6):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                for call in (
+                    lambda: memory.recall("x"),
+                    lambda: memory.remember("x"),
+                    lambda: memory.backup(path + ".copy"),
+                    memory.check,
+                    reader.refresh,
+                    reader.list,
+                    lambda: Memory(path, embedder=embed, timeout=0),
+                    lambda: Memory(path, embedder=embed, read_only=True),
+                ):
+                    try:
+                        call()
+                    except StoreForked:
+                        pass
+                    else:
+                        os._exit(1)
+                with Memory(f"{path}.{os.getpid()}", embedder=embed) as own:
+                    own.remember("x")
+                    assert len(own.recall("x")) == 1
+                if ending == "closes":
+                    memory.close()
+                    reader.close()
+                elif ending == "drops":
+                    del call
+                    memory = reader = None
+                    gc.collect()
+                sys.exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        done.set()
+        for thread in threads:
+            thread.join()
+        memory.close()
+        reader.close()
+    """
+    process = run(program, store, ending)
+    assert process.communicate()[0].split() == ["7"] * 6
+    assert process.returncode == 0
 
 
 def test_the_lock_goes_with_a_killed_holder_though_its_child_lives(store: Path) -> None:

@@ -13,6 +13,7 @@ import math
 import os
 import threading
 import time
+import weakref
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
@@ -104,6 +105,7 @@ class Store:
             if writer is not None:
                 self.snapshots.remove_others(self.database)
             self._cleanup = cleanup.pop_all()
+        _open.add(self)
 
     def _settle(self, policy: Policy | None, now: float) -> Policy:
         """Compare what the store keeps with what it was opened with; return the policy."""
@@ -465,6 +467,34 @@ class Store:
                 self.flush()
             except Exception as error:  # a recall has its answer; the next write will report
                 log.warning("reinforcement could not be written to %s yet: %s", self.path, error)
+
+
+_open: weakref.WeakSet[Store] = weakref.WeakSet()
+_forking = threading.local()  # .held: the stores whose lock the thread that forks has got
+_FORK_SECONDS = 1.0
+
+
+def _before_fork() -> None:
+    """Wait a moment for calls of other threads to end.
+
+    SQLite has locks of its own, for all its databases. A child that is forked while another thread
+    holds one of them would hang as soon as it opens a store of its own.
+    """
+    deadline = time.monotonic() + _FORK_SECONDS
+    _forking.held = [
+        store
+        for store in list(_open)
+        if store._lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    ]
+
+
+def _after_fork() -> None:
+    for store in _forking.held:
+        store._lock.release()
+    _forking.held = []
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def check_embedder(stored: object, given: dict[str, Any], where: str) -> None:

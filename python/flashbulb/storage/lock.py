@@ -69,7 +69,9 @@ class WriterLock:
     def _wait(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while True:
-            self._file = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            with _guard:  # a child forked in between would keep the descriptor, and so the lock
+                self._file = os.open(self._path + ".lock", flags, 0o644)
             if self._try():
                 if self._is_current():
                     break
@@ -195,4 +197,8 @@ def _forget_in_child() -> None:
     _readers.clear()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(
+    before=lambda: _guard.acquire(),
+    after_in_parent=lambda: _guard.release(),
+    after_in_child=_forget_in_child,
+)

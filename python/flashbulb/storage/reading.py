@@ -42,10 +42,10 @@ class ReadTransaction:
 
     def __init__(self, path: str, timeout: float, *, older: bool = False) -> None:
         schema.check_path(path, read_only=True)
-        schema.check_file(path, timeout)
         self.path = path
-        self._note = ReaderNote(path)
+        self._note = ReaderNote(path)  # before SQLite is asked anything: it may hang after a fork
         try:
+            schema.check_file(path, timeout)
             with translated(path):
                 self.connection, self._immutable = self._open(timeout)
         except BaseException:
