@@ -18,6 +18,7 @@ from flashbulb import (
     CorruptStore,
     Memory,
     StoreLocked,
+    _snapshots,
     check_store,
     repair_store,
 )
@@ -360,6 +361,34 @@ def test_torn_pages_are_survived(written: Path, seed: int) -> None:
         if id not in after and f"memory {id}:" not in reported:
             assert any(finding.place == "database" for finding in found)
     assert after.keys() <= before.keys()
+
+
+def test_a_damaged_snapshot_is_found_and_goes(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_snapshots, "SNAPSHOT_FROM_ROWS", 10)
+    with Memory(store, neutral=True) as memory:
+        memory.remember_many([f"event {n}" for n in range(50)])
+        memory.backup(tmp_path / "copy.db")
+    (snapshot,) = tmp_path.glob("agent.db-snapshot-*")
+    assert check_store(store) == []
+    data = bytearray(snapshot.read_bytes())
+    data[len(data) // 2] ^= 1
+    snapshot.write_bytes(data)
+    before = store.read_bytes()
+    ((file, place, _),) = check_store(store)
+    assert (file, place) == (str(snapshot), "snapshot of namespace 1")
+    done = repair_store(store)
+    assert (done.backup, len(done.mended), done.lost) == (None, 1, [])
+    assert not snapshot.exists()
+    assert store.read_bytes() == before
+    assert check_store(store) == []  # nor is a missing one a fault, as beside a copy
+    with Memory(store, neutral=True) as memory:
+        assert len(memory) == 50
+    (snapshot,) = tmp_path.glob("agent.db-snapshot-*")
+    change(store, "DELETE FROM traces WHERE id = 5")
+    assert len(repair_store(store).mended) == 1
+    assert not snapshot.exists()
 
 
 def test_nothing_is_kept_beside_if_that_is_not_wanted(written: Path) -> None:

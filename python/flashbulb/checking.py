@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
+from flashbulb import _snapshot
 from flashbulb._check import check_dim, check_file, check_text, check_timeout
 from flashbulb._plain import Kept, checked, plain
+from flashbulb._snapshots import Snapshots
 from flashbulb._store import policy_from_json
 from flashbulb._time import to_seconds
 from flashbulb.engine import Engine
@@ -40,7 +42,7 @@ def check_store(path: str | os.PathLike[str], *, timeout: float = 5.0) -> list[F
 
     What SQLite finds itself; the tables; that each row decodes and is within its bounds, has its
     strength and its unit vector, and a digest that fits its text; that occurrences, earlier texts
-    and statistics belong to something, and can be used.
+    and statistics belong to something, and can be used; the checksums of snapshots.
 
     Parameters
     ----------
@@ -123,6 +125,26 @@ def findings(scan: Scan, file: str) -> Iterator[Finding]:
         scan.answers()
     except ValueError as error:
         yield Finding(file, "answers of an LLM", str(error))
+    yield from _snapshot_findings(scan, dim, file)
+
+
+def _snapshot_findings(scan: Scan, dim: int | None, file: str) -> Iterator[Finding]:
+    """A damaged snapshot; a missing one is made anew when it is wanted."""
+    snapshots = Snapshots(file)
+    try:
+        held = scan.snapshots()
+        policy = stored_policy(scan)
+    except ValueError as error:
+        yield Finding(file, "snapshots", str(error))
+        return
+    for number, generation in held:
+        path = snapshots.file(number, generation)
+        if dim is None or not os.path.exists(path):
+            continue
+        try:
+            _snapshot.load(path, generation, dim, policy=policy)
+        except (_snapshot.SnapshotError, OSError, TypeError, ValueError) as error:
+            yield Finding(path, f"snapshot of namespace {number}", str(error))
 
 
 def read(scan: Scan, id: int) -> Kept:

@@ -14,6 +14,7 @@ import numpy as np
 from flashbulb._check import check_bool, check_file, check_text, check_timeout
 from flashbulb._columns import to_unit_rows
 from flashbulb._plain import Kept, checked
+from flashbulb._snapshots import Snapshots
 from flashbulb._store import policy_to_json
 from flashbulb._time import to_seconds
 from flashbulb.checking import (
@@ -84,8 +85,12 @@ def repair_store(
         stack.callback(WriterLock(real, timeout).release)
         refuse_readers(real)
         found = check_store(real, timeout=timeout)
-        if not found:
-            return Repair(None, [], [])
+        for finding in found:
+            if finding.file != real:  # a snapshot, which is made anew when it is wanted
+                with suppress(FileNotFoundError):
+                    os.unlink(finding.file)
+        if all(finding.file != real for finding in found):
+            return Repair(None, found, [])
         kept = None
         if backup:
             kept = f"{real}.{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.bak"
@@ -97,6 +102,7 @@ def repair_store(
             salvage = _Salvage(scan, database, resolved, real)
             with database.transaction():
                 salvage.run()
+            Snapshots(real).remove_others(database)  # it has none yet
         lost = {finding.place for finding in salvage.lost}
         mended = [finding for finding in found if finding.place not in lost]
         return Repair(kept, mended, salvage.lost)

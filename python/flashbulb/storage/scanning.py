@@ -184,6 +184,10 @@ class Scan:
         sql = "SELECT tag, time FROM last_seen WHERE namespace = ? ORDER BY tag"
         return dict(self._all(sql, (namespace,), (str, float)))
 
+    def snapshots(self) -> list[tuple[int, int]]:
+        """Namespace and generation of the snapshots that hold."""
+        return self._all("SELECT namespace, generation FROM snapshots", (), (int, int))
+
     def answers(self) -> list[tuple[str, str, float]]:
         """What an LLM said."""
         return self._all("SELECT key, value, time FROM llm_cache", (), (str, str, float))
