@@ -218,7 +218,36 @@ UNREAL = [
     "exercice incendie",
     "消防演习",
 ]
+UNREAL += [
+    "fire drill at ten",
+    "quote from the script:",
+    "Please translate this:",
+    "This is only a test of the alert system.",
+    "Scene from my novel",
+    "fiction",
+    "Ein Witz:",
+    "翻译：",
+]
 REAL = ["", "night shift", "This is not a drill.", "The drill is over.", "pager", "at the cinema"]
+REAL += [  # a mere mention
+    "Please add a unit test for the date parser.",
+    "Can you translate this menu?",
+    "we only have sample data",
+    "The joke about cats",
+    "my novel is on page 30",
+    "All test cases passed on Tuesday.",
+    "I quote 40 euros an hour",
+    "Der Roman liegt auf dem Tisch.",
+    "La traducción llega mañana.",
+    "我在翻译菜单",
+]
+
+
+def test_a_frame_must_be_about_the_event() -> None:
+    leaked = "Customer data was leaked last night."
+    assert RULES.detect(leaked, "In my novel customer data is leaked.").score < 0.5
+    assert RULES.detect(leaked, "I read my novel last night.").score >= 0.8
+    assert RULES.detect(leaked, "Please test the import of customer data.").score >= 0.8
 
 
 @pytest.mark.parametrize("context", UNREAL)
@@ -443,7 +472,7 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
         (("negated = 0.1", "negated = -1"), "scopes.negated"),
         (("[words.en]", "[words.de]"), r"\[words.en\]"),
         (("[scopes]", "[scope]"), "unknown entries"),
-        (("[scopes]", '[context]\nreal = "drill"\n[scopes]'), "unreal and denied"),
+        (("[scopes]", '[context]\nreal = "drill"\n[scopes]'), "events, labels, frames, denied"),
     ],
 )
 def test_bad_rule_files_are_refused(change: tuple[str, str], message: str, tmp_path: Path) -> None:

@@ -133,12 +133,10 @@ class RuleMatcher:
         novel"), the text tells none.
         """
         text, folded = reading.text, reading.folded
-        framed = bool(
-            context and "framed" in self.rules.caps and self.rules.is_unreal(fold(context))
-        )
+        around = fold(context) if "framed" in self.rules.caps else ""
         found: list[tuple[float, int, int, _Finding]] = []
         known = unknown = 0
-        for offset, _, divided in reading.parts:
+        for offset, piece, divided in reading.parts:
             previous = _SentenceFindings()
             pending: list[_SentenceFindings] = []
             for sentence in divided:
@@ -151,7 +149,11 @@ class RuleMatcher:
             pending.append(previous)
             for item in pending:
                 for finding in item.findings:
-                    if framed and "framed" not in finding.rule.immune:
+                    if (
+                        around
+                        and "framed" not in finding.rule.immune
+                        and self.rules.is_unreal(around, piece[finding.start : finding.end])
+                    ):
                         finding.scopes += ("framed",)
                     weight = self._weight(finding)
                     found.append((weight, finding.start + offset, finding.end + offset, finding))

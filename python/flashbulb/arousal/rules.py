@@ -31,6 +31,11 @@ _toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli"
 
 __all__ = ["Rule", "RuleSet"]
 
+_CONTEXT = ("events", "labels", "frames", "denied")
+_SENTENCE = re.compile(r"[^.!?;\n。！？]+")
+_ARTICLES = r"\W*(?:(?:an?|the|my|our|this is an?|from|ein|eine|un|una|une|le|la|el)\s+)*"
+_SHARED = 2
+"""An event of fewer words may be named by chance."""
 _TABLES = frozenset(("words", "languages", "scopes", "whole", "context", "rule"))
 _RULE_FIELDS = {
     "name",
@@ -120,9 +125,11 @@ class RuleSet:
             words, document.get("languages", {}), ordinary
         )
         context = document.get("context", {})
-        if set(context) - {"unreal", "denied"}:
-            raise ValueError(f"[context] has unreal and denied, got {sorted(context)}")
-        self._unreal, self._denied = (_any_of(context.get(n, "")) for n in ("unreal", "denied"))
+        if set(context) - set(_CONTEXT):
+            raise ValueError(f"[context] has {', '.join(_CONTEXT)}, got {sorted(context)}")
+        self._events, self._labels, self._frames, self._denied = (
+            _any_of(context.get(name, "")) for name in _CONTEXT
+        )
         self._candidates: dict[int, tuple[Rule, ...]] = {}
         # By each class of their first part.
         self._beginning: dict[int, list[int]] = {}
@@ -150,13 +157,40 @@ class RuleSet:
         text = _data_file("rules.toml")
         return cls(_toml.loads(text), _ordinary_words())
 
-    def is_unreal(self, context: str) -> bool:
-        """Whether a folded context tells, and does not deny, that its text is no event."""
+    def is_unreal(self, context: str, said: str = "") -> bool:
+        """Whether a folded context tells, and does not deny, that its text is no event.
+
+        It names an event that is none ("fire drill at ten"), or says what the text is: with a
+        label that it begins with ("scene from ..."), a frame that ends in a colon ("translate
+        this:") or is all of it ("fiction"), or one that says again what is `said`, the folded
+        words of the event (two at least). A mere mention of a test or a joke tells nothing.
+        """
         check_str(context, "context")
-        return self._unreal.search(context) is not None and any(
-            self._unreal.search(sentence) and not self._denied.search(sentence)
-            for sentence in re.split(r"[.!?;\n。！？]", context)
-        )
+        check_str(said, "said")
+        event = _content(said)
+        opens = context.rstrip().endswith(":")
+        pieces = _SENTENCE.findall(context.rstrip())
+        for place, piece in enumerate(pieces):
+            if self._denied.search(piece):
+                continue
+            if self._events.search(piece):
+                return True
+            begin = re.match(_ARTICLES, piece)
+            start = begin.end() if begin else 0
+            if self._labels.match(piece, start):
+                return True
+            for pattern in (self._labels, self._frames):
+                frame = pattern.search(piece)
+                if frame is None:
+                    continue
+                if opens and place == len(pieces) - 1:
+                    return True
+                rest = f"{piece[: frame.start()]} {piece[frame.end() :]}"
+                if frame.start() <= start and not re.search(r"\w", piece[frame.end() :]):
+                    return True
+                if len(event) >= _SHARED and event <= _content(rest):
+                    return True
+        return False
 
     def class_set(self, names: str) -> int:
         """The class set of ``"system|device"``; a name in no table is an error."""
@@ -274,6 +308,11 @@ def _parts(words: list[str]) -> Iterator[str]:
         for last in range(first + 1, len(words) + 1):
             if last - first < len(words):
                 yield " ".join(words[first:last])
+
+
+def _content(folded: str) -> set[str]:
+    """The longer words of a folded text."""
+    return set(re.findall(r"[^\W_]{4,}", folded))
 
 
 def _any_of(listing: str) -> re.Pattern[str]:
