@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from crash.model import Answer, History, Kept, Model, Spaces, same
-from crash.workload import BACKUP, NAMESPACES, open_memory
-from flashbulb import Memory
+from crash.workload import BACKUP, NAMESPACES, HashEmbedder, open_memory
+from flashbulb import Engine, Memory
 
 _FORGOTTEN_ASKED = 10
 
@@ -64,6 +64,8 @@ def settle(memory: Memory, past: History) -> dict[str, Any]:
             weight = f"{memory.policy.vividness_weight:g}"
             known = state.policies | ({past.begun["policy"]} if _is(past, "reopen") else set())
             assert weight in known or not state.policies, f"policy {weight}, not of {known}"
+            if not past.failed:
+                _check_snapshots(memory)
             state.settled(counts, weight)
             past.states[-1], past.begun = state, None
             return {"answer": answer, "counts": counts, "policy": weight}
@@ -86,6 +88,13 @@ def _difference(expected: Spaces, there: Spaces) -> str:
 
 def _is(past: History, kind: str) -> bool:
     return past.begun is not None and past.begun["kind"] == kind
+
+
+def _check_snapshots(memory: Memory) -> None:
+    """The file that the database names is whole, whatever ended its writing."""
+    for name in NAMESPACES:
+        state = memory.namespace(name).stats()["snapshot"]
+        assert state in ("none", "used"), f"snapshot of {name[:10]}: {state}"
 
 
 def _counts(memory: Memory) -> dict[int, int]:
@@ -139,15 +148,21 @@ def check_file(path: Path) -> None:
 
 def check_bytes(folder: Path, state: Model) -> None:
     """What was forgotten before the store was compacted is in none of its files."""
-    gone = state.apart(state.compacted)
+    gone = sorted(state.apart(state.compacted))
+    if not gone:
+        return
+    engine = Engine(HashEmbedder.dim)
+    ids = engine.add(HashEmbedder().embed_documents(gone), now=0.0)
+    vectors = [row.tobytes() for row in engine.vectors(ids)]
     for path in sorted(folder.glob("agent.db*")):
         # When SQLite makes an index of a log in which no frame counts, it copies memory of its
         # process that it never wrote to into it, and a child of ours has read the oracle.
         if path.name.endswith("-shm"):
             continue
         content = path.read_bytes()
-        for text in gone:
+        for text, vector in zip(gone, vectors, strict=True):
             assert text.encode() not in content, f"{path.name} still holds {text[:40]!r}"
+            assert vector not in content, f"{path.name} still holds the vector of {text[:40]!r}"
 
 
 def check_copies(folder: Path, past: History) -> None:

@@ -19,7 +19,16 @@ Trials = Callable[[], Trial]
 # Each at least once in a run with an export, a compaction and a close. (SQLite itself calls
 # neither `write` nor `fsync` nor `rename`: it syncs files and folders by `fdatasync`.)
 FIRED = ("write", "pwrite64", "ftruncate64", "fdatasync", "fsync", "rename", "unlink", "create")
-KINDS = ("remember_many", "remember", "forget", "export", "compact", "recall", "remember")
+KINDS = (
+    "remember_many",
+    "remember",
+    "forget",
+    "export",
+    "compact",
+    "recall",
+    "snapshot",
+    "remember",
+)
 
 
 @pytest.mark.parametrize("durability", ["full", "normal"])

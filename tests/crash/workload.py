@@ -31,17 +31,26 @@ _AROUSALS = (None, 0.1, 0.1, 0.1, 0.6, 0.6, 0.6, 0.9)  # None: the rules say it,
 
 # One of each, for a life of which every call is looked at.
 LIFETIME = (
-    "remember", "remember_many", "recall", "forget", "reconsolidate", "export", "compact",
-    "remember", "backup", "reopen", "forget_all", "remember",
+    "remember", "remember_many", "recall", "snapshot", "forget", "reconsolidate", "export",
+    "compact", "remember", "snapshot", "backup", "reopen", "forget_all", "remember",
 )  # fmt: skip
 
-_WITH_ID = ("forget", "complete", "pin", "unpin", "reinforce", "reconsolidate", "forget_all")
+_WITH_ID = (
+    "forget",
+    "complete",
+    "pin",
+    "unpin",
+    "reinforce",
+    "reconsolidate",
+    "forget_all",
+    "snapshot",
+)
 
 # How often each kind of operation comes, where it can.
 _SHARES = {
     "remember": 30, "remember_many": 12, "forget": 12, "complete": 6, "pin": 4, "unpin": 3,
     "recall": 20, "reinforce": 6, "reconsolidate": 6, "compact": 2, "reopen": 2, "rescore": 2,
-    "export": 1, "backup": 1, "forget_all": 1,
+    "export": 1, "backup": 1, "forget_all": 1, "snapshot": 5,
 }  # fmt: skip
 
 
