@@ -49,6 +49,10 @@ tsan:
 crash:
     CRASH_KILLS=5000 .ci/run crash
 
+# RAM over 1,000 openings, and over 100,000 memories that come and go: about ten minutes
+soak:
+    FLASHBULB_SOAK=1 .venv/bin/pytest tests/test_memory_soak.py
+
 # The C++ library, installed, moved and used by the examples
 package:
     .ci/run package
