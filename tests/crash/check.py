@@ -43,7 +43,7 @@ def found(memory: Memory) -> Spaces:
                 record.pinned,
                 tuple(version.text for version in view.history(record.id)[:-1]),
             )
-            for record in view.list()
+            for record in view.list(include_archived=True)
         }
     return spaces
 
@@ -99,7 +99,11 @@ def _check_snapshots(memory: Memory) -> None:
 
 def _counts(memory: Memory) -> dict[int, int]:
     views = [memory.namespace(name) for name in NAMESPACES]
-    return {record.id: record.access_count for view in views for record in view.list()}
+    return {
+        record.id: record.access_count
+        for view in views
+        for record in view.list(include_archived=True)
+    }
 
 
 def _check_counts(counts: dict[int, int], state: Model, past: History) -> None:
@@ -120,10 +124,12 @@ def check_recall(memory: Memory, state: Model) -> None:
         view = memory.namespace(name)
         texts = [kept.text for kept in space.values()]
         for id, kept in space.items():
-            hits = view.recall(kept.text, texts.count(kept.text), reinforce=False)
+            hits = view.recall(
+                kept.text, texts.count(kept.text), reinforce=False, include_archived=True
+            )
             assert id in [hit.id for hit in hits], f"memory {id} is not found by its own text"
         for text in sorted(state.forgotten)[:_FORGOTTEN_ASKED]:
-            hits = view.recall(text, 3, reinforce=False)
+            hits = view.recall(text, 3, reinforce=False, include_archived=True)
             assert text not in [hit.text for hit in hits], f"{text!r} was forgotten, and returns"
 
 

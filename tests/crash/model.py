@@ -119,7 +119,7 @@ class Model:
             self.exported[operation["file"]] = len(space)
         elif kind == "backup":
             self.backup = {name: dict(space) for name, space in self.spaces.items()}
-        elif kind not in ("rescore", "snapshot"):
+        elif kind not in ("rescore", "snapshot", "retention"):  # nothing that a row tells
             raise ValueError(kind)
 
     def _remember(self, space: dict[int, Kept], operation: Operation, answer: Answer) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crash.model import Answer, Model, Operation
-from flashbulb import ArousalDetector, Memory, Policy
+from flashbulb import ArousalDetector, Memory, Policy, Retention
 from flashbulb.arousal.llm import from_callable
 from flashbulb.photograph import Photographer
 
@@ -32,7 +32,8 @@ _AROUSALS = (None, 0.1, 0.1, 0.1, 0.6, 0.6, 0.6, 0.9)  # None: the rules say it,
 # One of each, for a life of which every call is looked at.
 LIFETIME = (
     "remember", "remember_many", "recall", "snapshot", "forget", "reconsolidate", "export",
-    "compact", "remember", "snapshot", "backup", "reopen", "forget_all", "remember",
+    "compact", "remember", "snapshot", "backup", "retention", "recall", "reopen", "forget_all",
+    "remember",
 )  # fmt: skip
 
 _WITH_ID = (
@@ -50,7 +51,7 @@ _WITH_ID = (
 _SHARES = {
     "remember": 30, "remember_many": 12, "forget": 12, "complete": 6, "pin": 4, "unpin": 3,
     "recall": 20, "reinforce": 6, "reconsolidate": 6, "compact": 2, "reopen": 2, "rescore": 2,
-    "export": 1, "backup": 1, "forget_all": 1, "snapshot": 5,
+    "export": 1, "backup": 1, "forget_all": 1, "snapshot": 5, "retention": 4,
 }  # fmt: skip
 
 
@@ -142,6 +143,8 @@ class Workload:
             operation["ids"] = random.sample(sorted(space), min(len(space), 3))
         elif kind == "reopen":
             operation = {"kind": kind, "policy": random.choice(("0.3", "0.25", "0.2"))}
+        elif kind == "retention":
+            operation["size"] = random.choice((0, 3, 10))
         elif kind == "export":
             operation["file"] = f"export-{NAMESPACES.index(namespace)}.jsonl"
         elif kind == "complete":
@@ -201,7 +204,7 @@ class Performer:
                 records = view.remember_many(items, on_duplicate=rule)
             return {"ids": [r.id for r in records], "pinned": [r.pinned for r in records]}
         if kind == "recall":
-            hits = view.recall(operation["query"], operation["k"])
+            hits = view.recall(operation["query"], operation["k"], include_archived=True)
             return {"counts": {hit.id: view.get(hit.id).access_count for hit in hits}}
         if kind == "reinforce":
             view.reinforce(operation["ids"])
@@ -216,6 +219,9 @@ class Performer:
             return {}
         if kind == "export":
             view.export(os.path.join(self._folder, operation["file"]))
+            return {}
+        if kind == "retention":
+            view.apply_retention(Retention(size=operation["size"]))
             return {}
         if kind == "rescore":
             view.rescore(limit=5)
