@@ -71,7 +71,7 @@ class Figures:
     def summary(self) -> dict[str, Any]:
         result: dict[str, Any] = {
             "fill_rows_per_second": round(self.fill_rows_per_second),
-            "wrong": self.wrong,
+            "wrong": int(self.wrong),
         }
         for name in ("first", "remember", "recall"):
             times = np.array(getattr(self, name))
