@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,8 @@ each_detector = pytest.mark.parametrize("score", DETECTORS, indirect=True)
 
 SURFACE_TOLERANCE = 0.1
 """Form and surroundings may change a score by so much, by specification."""
+BREAK_TOLERANCE = 0.05
+"""Where a line is broken may change a score by so much."""
 STEERING_TOLERANCE = 0.05
 """Text that tries to set the score may change it by so much, by specification."""
 
@@ -32,6 +36,8 @@ def _texts() -> list[str]:
 
 TEXTS = _texts()
 any_text = st.sampled_from(TEXTS)
+unsteered_text = any_text.filter(lambda text: DETECTORS["rules"].shown(text) == text)
+"""Where a line ends, so does what speaks to the judge."""
 
 MUNDANE_SENTENCES = (
     "The kettle is next to the window.",
@@ -100,6 +106,31 @@ def test_joiners(score: Score, text: str, data: st.DataObject) -> None:
     mark = data.draw(st.sampled_from("\u200d\u200c\u200b\u2060\ufeff\u00ad"))
     assert score(text[:at] + mark + text[at:]) == pytest.approx(score(text), abs=1e-12)
     assert score(mark.join(text)) == pytest.approx(score(text), abs=1e-12)
+
+
+@each_detector
+@given(any_text, st.sampled_from((60, 72, 100)))
+def test_filled_lines(score: Score, text: str, width: int) -> None:
+    text = " ".join(text.split())
+    filled = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    assert score(filled) == pytest.approx(score(text), abs=BREAK_TOLERANCE)
+
+
+@each_detector
+@given(unsteered_text)
+def test_a_line_break_inside_a_sentence(score: Score, text: str) -> None:
+    for found in re.finditer(r"(?<=\w) (?=[a-zà-ÿ]{2})", text):
+        broken = f"{text[: found.start()]}\n{text[found.end() :]}"
+        assert score(broken) == pytest.approx(score(text), abs=BREAK_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "between", ["\n\n", "\n \n", "\n- ", "\n2. ", "\n* ", "\n2027-03-04 11:00:01 ", "\nERROR "]
+)
+def test_a_line_break_that_ends_a_sentence(between: str) -> None:
+    detector = DETECTORS["rules"]
+    assert detector.detect(f"Nothing new on the wiki{between}the database was deleted").score >= 0.8
+    assert detector.detect("We checked, and no\ncustomer data was lost").score < 0.5
 
 
 FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from .result import Evidence
 from .rules import Rule, RuleSet
 from .sentence import Sentence, sentences
-from .text import Folded, fold
+from .text import Folded, fold, unwrapped
 
 __all__ = ["MAX_CHARACTERS", "Reading", "RuleMatcher", "RuleScore"]
 
@@ -114,7 +114,7 @@ class RuleMatcher:
 
     def read(self, text: str) -> Reading:
         """Divide a text; linear in its length up to ``MAX_CHARACTERS``."""
-        folded = Folded(text)
+        folded = Folded(unwrapped(text))
         spans = [(0, folded.text)]
         if len(folded.text) > MAX_CHARACTERS:
             half = MAX_CHARACTERS // 2

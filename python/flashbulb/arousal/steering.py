@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from .rules import RuleSet
-from .text import CJK, Folded
+from .text import CJK, Folded, unwrapped
 
 __all__ = ["Steering"]
 
@@ -163,6 +163,7 @@ class Steering:
         if self._triggers.isdisjoint(words) and not _SIGNS.search(folded.text):
             return
         yield from (found.span() for found in self._marks.finditer(folded.text))
+        lines = Folded(unwrapped(text)).text
         for sentence in _SENTENCE.finditer(folded.text):
             start, end = sentence.span()
             for clause in _CLAUSE.finditer(folded.text, start, end):
@@ -171,6 +172,9 @@ class Steering:
                     yield clause.span()
                 elif found := self._commanding.search(words_of_it):
                     yield first + found.start(), first + found.end()
+            # A line that goes on with a sentence begins with no label.
+            if lines[max(0, start - 1) : start] == " ":
+                continue
             if label := self._label(folded, text, start, end):
                 yield label
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from itertools import groupby
 
-__all__ = ["TOKEN", "Folded", "fold"]
+__all__ = ["TOKEN", "Folded", "fold", "unwrapped"]
 
 _QUOTES = dict.fromkeys(map(ord, "“”„‟«»「」『』《》"), '"') | dict.fromkeys(
     map(ord, "‘’‚‛´`"), "'"
@@ -79,6 +80,45 @@ def fold(text: str) -> str:
     return Folded(text).text
 
 
+_FULL_LINE = 40
+"""Characters of a line that somebody may have broken because it was full."""
+_LINE_START = re.compile(
+    # A list, a quoted line, a line of a log.
+    r"\s*(?:(?:[-*+•>]|\d{1,3}[.)]|[a-z][.)])\s|\[|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d"
+    r"|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b)"
+)
+_PARAGRAPH = "\f"
+
+
+def unwrapped(text: str) -> str:
+    """The text with a space for each line break inside a sentence; no character is moved.
+
+    A break is inside a sentence where the next line begins with a small letter or a digit, or
+    where its first word had no more room, by the longest line of the paragraph. A blank line, and
+    one that begins like one of a list or log, ends the sentence: a form feed. Other breaks stay.
+    """
+    if "\n" not in text:
+        return text
+    lines = text.split("\n")
+    widths: list[int] = []
+    for _, paragraph in groupby(lines, lambda line: not line.strip()):
+        own = [len(line.rstrip()) for line in paragraph]
+        widths += [max(own)] * len(own)
+    parts = lines[:1]
+    for before, line, width in zip(lines, lines[1:], widths, strict=False):
+        parts += [_joint(before, line, width), line]
+    return "".join(parts)
+
+
+def _joint(before: str, line: str, width: int) -> str:
+    """What stands for the break between two lines of a paragraph of that width."""
+    words = line.split(maxsplit=1)
+    if not words or not before.strip() or _LINE_START.match(line):
+        return _PARAGRAPH
+    full = width >= _FULL_LINE and len(before.rstrip()) + 1 + len(words[0]) > width
+    return " " if full or words[0][0].islower() or words[0][0].isdecimal() else "\n"
+
+
 CJK = "\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 """Character range of Chinese and Japanese script, with the voicing marks of folded kana."""
 
@@ -91,6 +131,6 @@ TOKEN = re.compile(
     r"|(?P<number>\d{1,2}\.(?=\s+(?:jan|feb|marz|apr|mai|jun|jul|aug|sep|okt|nov|dez))"
     r"|\d+(?:[.,:]\d+)*[a-z]*)"
     # A stop between letters ("java.lang") ends no sentence.
-    r"|(?P<stop>\.(?=[\s\"')\]]|$)|[!?。…])"
+    r"|(?P<stop>\.(?=[\s\"')\]]|$)|[!?。…\f])"
     r'|(?P<mark>[,;:"\'()=\[\]{}、—–|<>\n])'
 )
