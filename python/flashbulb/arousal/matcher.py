@@ -25,6 +25,7 @@ _MAX_MATCHES = 24
 """Places at which one rule is tried in one segment."""
 
 _NEGATION_REACH = 7
+_DOUBT_REACH = 12
 _SUFFIX_REACH = 4
 _RESOLUTION_BLOCK_REACH = 4
 _CAUSE_REACH = 4
@@ -64,6 +65,9 @@ class _Roles:
     negator: int
     postnegator: int
     suffix_negator: int
+    doubt: int
+    that: int
+    nearly: int
     prenegator: int
     seeming: int
     merely: int
@@ -320,7 +324,41 @@ class RuleMatcher:
                 and sentence.segments[index] == sentence.segments[focus]
             ):
                 return True
-        return self._only_seemed(sentence, match) or self._explained(sentence, match)
+        return (
+            self._doubted(sentence, match)
+            or self._only_seemed(sentence, match)
+            or self._explained(sentence, match)
+        )
+
+    def _doubted(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        """ "No sign of ...", "I doubt that ...", and what "almost" happened to no one."""
+        roles, present = self._roles, sentence.present
+        if not present & (roles.doubt | roles.nearly):
+            return False
+        classes, clauses, positions = sentence.classes, sentence.clauses, sentence.positions
+        focus = match[-1]
+        opening = sentence.clause_start(focus)
+        if not classes[opening] & roles.that:
+            opening = -1
+        for index, value in enumerate(classes):
+            if index in match:
+                continue
+            if (
+                value & roles.doubt
+                and index < focus
+                and positions[focus] - positions[index] <= _DOUBT_REACH
+                and (
+                    clauses[index] == clauses[focus]
+                    # The clause before: "keine Hinweise darauf, dass ..."
+                    or (opening > 0 and clauses[opening - 1] == clauses[index])
+                )
+            ):
+                return True
+            if value & roles.nearly and any(
+                i == index + 1 and clauses[i] == clauses[index] for i in match
+            ):
+                return True
+        return False
 
     def _only_seemed(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
         """ "It sounded like an explosion, but it was only the popcorn." """

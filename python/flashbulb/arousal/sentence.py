@@ -105,6 +105,7 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
     contrast = rules.classes.get("contrast", 0)
     coordinator = rules.classes.get("coordinator", 0)
     negator = rules.classes.get("negator", 0)
+    resolved = rules.classes.get("resolved", 0)
     past, fiction = rules.classes.get("past", 0), rules.classes.get("fiction", 0)
     # Spelling is corrected first, so that phrases may be misspelt too.
     spelt = [
@@ -150,8 +151,10 @@ def _classify(raw: list[Raw], text: str, rules: RuleSet, stop: str, stop_end: in
             phrase = _phrase(phrases, spelt, index) if spelt[index] in phrases else None
             if phrase is not None:
                 following = _phrase(phrases, spelt, index + 1)
-                # Of two that overlap, the longer one ("is [out of hospital]").
-                if following is None or following[0] <= phrase[0] or phrase[0] > 2:
+                # Of two that overlap, the longer one ("is [out of hospital]"), or what is over
+                # ("it [is back]").
+                over = following is not None and following[1] & resolved
+                if following is None or (following[0] <= phrase[0] and not over) or phrase[0] > 2:
                     length, classes = phrase
                     end = raw[index + length - 1][3]
             if kind == "word":
@@ -296,8 +299,9 @@ def _derive_faults(sentence: Sentence, rules: RuleSet) -> None:
                 if clauses[after] != clauses[index]:
                     break
                 if classes[after] & negator:
-                    classes[index] |= fault
-                    sentence.used.add(after)
+                    if not _denies_harm(sentence, after, rules):
+                        classes[index] |= fault
+                        sentence.used.add(after)
                     break
         if not own & able:
             continue
@@ -314,3 +318,14 @@ def _derive_faults(sentence: Sentence, rules: RuleSet) -> None:
                     classes[index] |= fault
                     sentence.used.add(before)
                 break
+
+
+def _denies_harm(sentence: Sentence, negator: int, rules: RuleSet) -> bool:
+    """German: whether the word negates what its clause ends with: "gingen nicht [verloren]"."""
+    harms = 0
+    for name in ("harm", "destroyed", "exposed"):
+        harms |= rules.classes.get(name, 0)
+    return any(
+        sentence.classes[i] & harms and sentence.clauses[i] == sentence.clauses[negator]
+        for i in range(negator + 1, len(sentence.classes))
+    )
