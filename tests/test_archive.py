@@ -300,3 +300,25 @@ def test_a_bad_policy_is_refused(bad: dict[str, Any]) -> None:
 def test_what_is_no_policy_is_refused(memory: Memory) -> None:
     with pytest.raises(TypeError, match="must be a Retention"):
         memory.apply_retention({"size": 3})  # type: ignore[arg-type]
+
+
+def test_what_comes_back_is_not_missed_by_a_snapshot(
+    memory: Memory, clock: Any, store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = filled(memory, clock)
+    memory.apply_retention(OLD)
+    memory.snapshot()
+    memory.restore(ids["mundane"])
+    memory.remember("what came last", arousal=0.1)
+    before = memory.list(include_archived=True)
+    memory.close()
+    with Memory(store, clock=clock, surprise=None) as memory:
+        assert memory.list(include_archived=True) == before
+        assert len(memory.list()) == len(before) - 2
+        memory.snapshot()
+    with Memory(store, clock=clock, surprise=None) as memory:
+        assert memory.list(include_archived=True) == before
+        memory.apply_retention(Retention(size=0))
+    with Memory(store, clock=clock, surprise=None) as memory:
+        assert len(memory.list(include_archived=True)) == len(before)
+    assert caplog.messages == []

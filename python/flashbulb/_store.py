@@ -307,12 +307,15 @@ class Store:
     def restore(self, space: Space, ids: Collection[int]) -> Space:
         """Move those of the memories back that are in the archive; return the namespace anew."""
         moved = sorted(space.archived.intersection(ids))
-        if not moved:
+        if not moved or space.number is None:
             return space
         self.flush()
         with self.database.transaction():
             self.database.set_archived(moved, None)
+            # An engine takes in ids above all others only, so that one of a snapshot cannot.
+            self.database.set_snapshot(space.number, None)
         self._spaces.drop(space)
+        self.snapshots.remove_others(self.database)
         return self.space(space.name)
 
     def replace(self, space: Space) -> None:
