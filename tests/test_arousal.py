@@ -59,6 +59,11 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
+OWN: dict[str, list[str]] = {}
+for _row in read(HERE / "data" / "arousal_own.tsv"):
+    OWN.setdefault(_row["kind"], []).append(_row["text"])
+
+
 def f1_and_false_alarms(rows: list[dict[str, str]]) -> tuple[float, int]:
     """F1 of critical against the rest at 0.8, and the mundane texts above it."""
     hits = wrong = false_alarms = 0
@@ -207,91 +212,13 @@ def test_scope_ends_where_it_should(text: str) -> None:
     assert RULES.detect(text).score >= 0.8
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "No customer data or payment records were leaked last night",
-        "We found no sign of customer data having been leaked",
-        "There is no evidence that any passwords were stolen",
-        "No indication of a breach in the payment system was found",
-        "no trace of customer data being leaked",
-        "I doubt production is down",
-        "I doubt that the database was deleted",
-        "It is doubtful that production is down",
-        "I don't think production is down",
-        "customer data was almost leaked",
-        "We nearly deleted the production database",
-        "the production database was nearly wiped",
-        "Production was down yesterday but it is back",
-        "The database was down this morning but it is working again",
-        "Payments failed last night but everything is up again",
-        "Es gingen keine Daten verloren",
-        "Wir haben keine Daten verloren",
-        "Daten gingen nicht verloren",
-        "Die Kundendaten wurden nicht gestohlen",
-        "Es gibt keine Hinweise auf ein Datenleck",
-        "Es gibt keine Anzeichen dafür, dass Kundendaten gestohlen wurden",
-        "Ich bezweifle, dass die Produktion ausgefallen ist",
-        "Kundendaten wären beinahe gestohlen worden",
-        "Fast wären die Kundendaten gestohlen worden",
-        "Die Produktion war ausgefallen, läuft aber wieder",
-        "No se filtraron datos de clientes",
-        "No se perdieron datos",
-        "No hay ningún indicio de filtración de datos de clientes",
-        "No hay indicios de que se hayan robado las contraseñas",
-        "Casi se borra la base de datos de producción",
-        "Dudo que la producción esté caída",
-        "El servidor se cayó ayer pero ya funciona de nuevo",
-        "Aucune donnée n'a été perdue",
-        "Aucun signe de fuite de données clients",
-        "Les données des clients n'ont pas été volées",
-        "Aucun indice d'une fuite des mots de passe",
-        "La base de données a failli être supprimée",
-        "Je doute que la production soit en panne",
-        "Le serveur était en panne hier mais il remarche",
-        "データは失われていません",
-        "顧客データは流出していません",
-        "データは消えていない",
-        "顧客データが流出した形跡はありません",
-        "情報漏洩は確認されていません",
-        "未发现客户数据泄露",
-        "没有发现数据泄露的迹象",
-        "客户数据没有泄露",
-        "数据并未丢失",
-        "数据差点丢失",
-        "服务器昨天宕机了，但现在已经恢复",
-        "服务器昨天宕机了，现在好了",
-        "サーバーは昨日ダウンしたが、復旧した",
-    ],
-)
+@pytest.mark.parametrize("text", OWN["undone"])
 def test_what_did_not_happen_or_is_over_is_no_flashbulb(text: str) -> None:
     """Negation over several subjects, no sign of it, doubt, nearly, and "but it is back"."""
     assert RULES.detect(text).score < 0.7
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Someone told production is down and we lost the customer data",
-        "It is not over, production is down",
-        "We almost finished dinner when the server room caught fire",
-        "No one noticed that customer data was leaked",
-        "There is no doubt that customer data was leaked",
-        "Nobody noticed, but the passwords were stolen",
-        "I doubt we can save the data, the database was deleted",
-        "Not only customer data but also payment records were leaked",
-        "No backups, customer data was deleted",
-        "Nearly all customer data was leaked",
-        "Almost every password was stolen",
-        "No fue un error: robaron las contraseñas de los clientes",
-        "Fast alle Kundendaten wurden gestohlen",
-        "Casi todos los datos de clientes fueron robados",
-        "There is no sign of my daughter since noon.",
-        "Unser Server läuft nicht.",
-        "Es besteht kein Zweifel, dass Kundendaten gestohlen wurden.",
-        "Presque toutes les données des clients ont été volées.",
-    ],
-)
+@pytest.mark.parametrize("text", OWN["done_after_all"])
 def test_doubt_and_nearly_end_where_they_should(text: str) -> None:
     assert RULES.detect(text).score >= 0.8
 

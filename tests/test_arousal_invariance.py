@@ -162,6 +162,16 @@ def test_mundane_surroundings(
 
 
 @pytest.mark.parametrize("name", DETECTORS)
+@pytest.mark.parametrize("event", ["prod's dead", "customer data was leaked", "my dad died"])
+def test_an_event_in_many_words_without_stops(name: str, event: str) -> None:
+    """What silences or frames an event must stand near it."""
+    words = "we walked by the long river with lemons and flour on a sunny day to see trains"
+    text = f"the novel and the kettle were on the table {words} {event} {words * 100}"
+    assert DETECTORS[name].detect(text).score >= 0.8
+    assert DETECTORS["rules"].detect(f"in a novel {event}").score < 0.5
+
+
+@pytest.mark.parametrize("name", DETECTORS)
 def test_no_mundane_sentence_is_a_flashbulb(name: str) -> None:
     assert max(result.score for result in DETECTORS[name].detect_many(MUNDANE_SENTENCES)) < 0.8
 

@@ -27,6 +27,11 @@ _MAX_MATCHES = 24
 _NEGATION_REACH = 7
 _DOUBT_REACH = 12
 _SUFFIX_REACH = 4
+_SURROUNDINGS = 16
+"""Tokens on each side of a match in which its sentence may say that it is none: further off, in a
+text without stops, something else is spoken of."""
+_SILENCE_REACH = 10
+"""The same for the classes that silence a rule."""
 _RESOLUTION_BLOCK_REACH = 4
 _CAUSE_REACH = 4
 """Tokens from "was" to the cause that it names."""
@@ -250,8 +255,8 @@ class RuleMatcher:
     def _silenced(rule: Rule, sentence: Sentence, match: tuple[int, ...]) -> bool:
         touched = {sentence.clauses[i] for i in match}
         return any(
-            value & rule.unless and sentence.clauses[i] in touched
-            for i, value in enumerate(sentence.classes)
+            sentence.classes[i] & rule.unless and sentence.clauses[i] in touched
+            for i in _around(sentence, match, _SILENCE_REACH)
         )
 
     def _scopes(
@@ -276,6 +281,10 @@ class RuleMatcher:
             and sentence.positions[after] == sentence.positions[match[-1]] + 1
         ):
             scopes.append("compound")
+        if len(sentence.classes) > _SURROUNDINGS:
+            present = 0
+            for i in _around(sentence, match):
+                present |= sentence.classes[i]
         if present & self._roles.fiction:
             scopes.append("fiction")
         if present & self._roles.drill:
@@ -471,6 +480,14 @@ class RuleMatcher:
             for finding in (*previous.findings, *current.findings):
                 if "drill" not in finding.scopes and "drill" not in finding.rule.immune:
                     finding.scopes += ("drill",)
+
+
+def _around(sentence: Sentence, match: tuple[int, ...], reach: int = _SURROUNDINGS) -> range:
+    """The tokens that are near enough to a match to be about it."""
+    return range(
+        max(0, min(match) - reach),
+        min(len(sentence.classes), max(match) + 1 + reach),
+    )
 
 
 def _summarise(evidence: list[Evidence], known: int, unknown: int, sure: float | None) -> RuleScore:
