@@ -53,6 +53,10 @@ crash:
 soak:
     FLASHBULB_SOAK=1 .venv/bin/pytest tests/test_memory_soak.py
 
+# Hostile bytes for what Python reads from elsewhere: two minutes for each of five kinds
+fuzz-readers:
+    FUZZ_SECONDS=120 .ci/run fuzz:readers
+
 # The C++ library, installed, moved and used by the examples
 package:
     .ci/run package

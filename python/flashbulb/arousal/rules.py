@@ -96,10 +96,12 @@ class RuleSet:
     Raises
     ------
     ValueError
-        When the document names an unknown class, scope or field, or a number is out of range.
+        When the document names an unknown class, scope or field, a number is out of range, or a
+        value of another kind than it must be.
     """
 
     def __init__(self, document: Mapping[str, Any], ordinary: frozenset[str] = frozenset()) -> None:
+        _check_form(document)
         unknown = set(document) - _TABLES
         if unknown:
             raise ValueError(f"the rule file has unknown entries {sorted(unknown)}")
@@ -322,6 +324,47 @@ def _any_of(listing: str) -> re.Pattern[str]:
     whole = [re.escape(e) for e in entries if not re.search(f"[{CJK}]", e)]
     script = [re.escape(e) for e in entries if re.search(f"[{CJK}]", e)]
     return re.compile("|".join([rf"\b(?:{'|'.join(whole) or '(?!)'})\b", *script]))
+
+
+def _check_form(document: Mapping[str, Any]) -> None:
+    """Refuse values of another kind than a rule file has."""
+    for name in ("scopes", "languages", "context", "words"):
+        table = _kind(document.get(name, {}), Mapping, f"[{name}]")
+        for key, value in table.items():
+            if name == "words":
+                for listed, text in _kind(value, Mapping, f"[words.{key}]").items():
+                    _kind(text, str, f"{listed} of [words.{key}]")
+            elif name != "scopes":
+                _kind(value, str, f"{key} of [{name}]")
+    _texts(document.get("whole", []), "whole")
+    for rule in _kind(document.get("rule", []), list, "rule"):
+        title = f"rule {_kind(rule, Mapping, 'a rule').get('name', '?')!r:.80}"
+        for field in ("name", "group"):
+            _kind(rule.get(field, ""), str, f"{field} of {title}")
+        for field in ("parts", "unless", "immune"):
+            _texts(rule.get(field, []), f"{field} of {title}")
+        for field, kind in (("within", int), ("ordered", bool), ("start", bool)):
+            _kind(rule.get(field, kind()), kind, f"{field} of {title}")
+
+
+_KINDS = {
+    Mapping: "a table",
+    list: "a list",
+    str: "a text",
+    int: "an integer",
+    bool: "true or false",
+}
+
+
+def _kind(value: Any, kind: Any, what: str) -> Any:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f"{what} must be {_KINDS[kind]}, got {value!r:.80}")
+    return value
+
+
+def _texts(values: object, what: str) -> None:
+    for value in _kind(values, list, what):
+        _kind(value, str, f"each of {what}")
 
 
 def _unit(value: object, what: str) -> float:
