@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from flashbulb._check import same_json, to_json
 from flashbulb._store import Space, Store
-from flashbulb.engine import Engine
 from flashbulb.photograph.extracted import FIELDS, from_json
 from flashbulb.records import Occurrence, Record, Stats, Status
 from flashbulb.storage.rows import Row
@@ -23,6 +22,18 @@ from flashbulb.storage.translation import decoding
 __all__ = ["filtered", "ordered", "records", "stats"]
 
 STATUS: tuple[Status, ...] = ("none", "open", "completed")  # by the engine's number
+# What of the engine's columns a record shows, in the order that `_record` takes.
+_STRENGTH = (
+    "salience",
+    "floor",
+    "pinned",
+    "status",
+    "urgency",
+    "access_count",
+    "last_access",
+    "present",
+    "effective",
+)
 ORDERS = (
     "created",
     "vividness",
@@ -40,19 +51,13 @@ def records(
     rows = store.database.rows(ids)
     repeats = store.database.occurrences(ids)
     wanted = np.array(ids, dtype=np.int64)
-    traces = {name: values.tolist() for name, values in space.engine.traces(wanted).items()}
-    strengths = zip(
-        traces["salience"],
-        traces["floor"],
-        traces["pinned"],
-        traces["status"],
-        traces["urgency"],
-        traces["access_count"],
-        traces["last_access"],
-        _vividness(space.engine, wanted, now, effective=False),
-        _vividness(space.engine, wanted, now, effective=True),
-        strict=True,
-    )
+    moments = [now] if isinstance(now, float) else now
+    if len(set(moments)) == 1:
+        parts = [space.engine.traces(wanted, now=moments[0])]
+    else:
+        parts = [space.engine.traces([id], now=at) for id, at in zip(ids, moments, strict=True)]
+    columns = [[value for part in parts for value in part[name].tolist()] for name in _STRENGTH]
+    strengths = zip(*columns, strict=True)
     with decoding(store.path):
         return [
             _record(rows[id], repeats.get(id, ()), *strength)
@@ -124,20 +129,6 @@ def _metadata(text: str) -> dict[str, Any]:
 @lru_cache(maxsize=4096)
 def _tags(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
-
-
-def _vividness(
-    engine: Engine, ids: NDArray[np.int64], now: float | Sequence[float], *, effective: bool
-) -> list[float]:
-    moments = {now} if isinstance(now, float) else set(now)
-    if len(moments) == 1:
-        values: list[float] = engine.vividness(ids, now=moments.pop(), effective=effective).tolist()
-        return values
-    assert not isinstance(now, float)
-    return [
-        float(engine.vividness(ids[i : i + 1], now=moment, effective=effective)[0])
-        for i, moment in enumerate(now)
-    ]
 
 
 def _none(value: float) -> float | None:

@@ -666,11 +666,24 @@ class Engine:
             total = vectors + structure + sketch + traces
             return MemoryUse(vectors, structure, sketch, traces, total / max(1, len(rows)))
 
-    def traces(self, ids: ArrayLike | None = None) -> dict[str, NDArray[Any]]:
-        """The columns of :meth:`state` for these memories (default: all)."""
+    def traces(
+        self, ids: ArrayLike | None = None, *, now: Time | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """The columns of :meth:`state` for these memories (default: all).
+
+        With ``now`` also ``present`` and ``effective``: :meth:`vividness` at that moment, without
+        and with the task terms.
+        """
+        moment = None if now is None else to_seconds(now, "now")
         wanted = None if ids is None else to_ids(ids)
         with self._reading():
-            return self._traces.table.export(self._traces.rows_or_all(wanted))
+            table = self._traces.table
+            rows = self._traces.rows_or_all(wanted)
+            columns = table.export(rows)
+            if moment is not None:
+                columns["present"] = table.vividness(rows, moment, False)
+                columns["effective"] = table.vividness(rows, moment, True)
+            return columns
 
     def state(self) -> dict[str, Any]:
         """Everything that makes up the engine, for :meth:`from_state`.

@@ -106,8 +106,9 @@ def checked_vectors(
         )
     with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf and is refused below
         rows = np.ascontiguousarray(vectors, dtype=np.float32)
-    usable = np.isfinite(rows).all(axis=1)
-    if not usable.all():
+    finite = np.isfinite(rows)
+    if not finite.all():
+        usable = finite.all(axis=1)
         raise ValueError(
             f"embedder {name!r} returned NaN or infinity for text {int(np.argmin(usable))}"
         )
