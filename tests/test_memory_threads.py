@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +18,15 @@ import pytest
 from flashbulb import (
     ArousalDetector,
     Memory,
+    MemoryNotFound,
     Photographer,
     Reconsolidation,
     Retention,
+    StoreLocked,
 )
 from test_engine_concurrency import run_together
+
+NOW = 1_900_000_000.0
 
 
 class Intruder:
@@ -236,3 +245,69 @@ def test_eight_threads_remember_the_same_text(small: Memory) -> None:
     run_together(*[remember] * 8)
     assert len(small) == 1
     assert len(small.get(1).occurrences) == 400
+
+
+SECONDS = float(os.environ.get("FLASHBULB_MIXED_SECONDS", "3"))
+"""How long every call is mixed with every other; a minute under the thread sanitizer."""
+
+
+def test_eight_threads_mix_every_call(store: Path) -> None:
+    """Whatever they do, all that is left is found by its own text, and the record is sound."""
+    memory = Memory(store, embedder=Embedder(Intruder()), durability="normal")
+    memory.remember_many([f"kept {n}" for n in range(20)])
+    end = time.monotonic() + SECONDS
+    calls: list[Callable[[int, random.Random], Any]] = [
+        lambda n, draw: memory.remember(f"event {n}", tags=[f"tag {n % 3}"], urgency=0.5),
+        lambda n, draw: memory.remember_many([f"one {n}", {"text": "the same"}]),
+        lambda n, draw: memory.recall(f"event {n % 50}", 5),
+        lambda n, draw: memory.recall("event", tags=["tag 1"], reinforce=False),
+        lambda n, draw: memory.forget(draw.randint(21, 21 + n)),
+        lambda n, draw: memory.pin(draw.randint(1, 20)),
+        lambda n, draw: memory.unpin(draw.randint(1, 20)),
+        lambda n, draw: memory.reinforce([draw.randint(1, 20)]),
+        lambda n, draw: memory.complete(draw.randint(21, 21 + n)),
+        lambda n, draw: memory.reconsolidate(draw.randint(21, 21 + n), f"context {n}"),
+        lambda n, draw: memory.get(draw.randint(1, 20)),
+        lambda n, draw: memory.history(draw.randint(1, 20)),
+        lambda n, draw: memory.why_not("event", draw.randint(1, 20)),
+        lambda n, draw: memory.list(limit=5, order="-vividness"),
+        lambda n, draw: memory.stats(),
+        lambda n, draw: len(memory),
+        lambda n, draw: memory.namespace(f"agent {n % 3}").remember(f"theirs {n}"),
+        lambda n, draw: memory.namespace(f"agent {n % 3}").recall("theirs"),
+        lambda n, draw: memory.namespace(f"agent {n % 3}").forget_all(),
+        lambda n, draw: memory.export(store.with_name(f"{threading.get_ident()}.jsonl")),
+        lambda n, draw: memory.backup(
+            store.with_name(f"{threading.get_ident()}.db"), overwrite=True
+        ),
+        lambda n, draw: memory.check(),
+        lambda n, draw: read_beside(store, n),
+        lambda n, draw: memory.apply_retention(Retention(size=10**6)),
+    ]
+    rare = {memory.compact: 0.002}
+
+    def mix(seed: int) -> None:
+        draw, n = random.Random(seed), 0
+        while time.monotonic() < end or n < 50:
+            n += 1
+            with contextlib.suppress(MemoryNotFound, ValueError, StoreLocked):
+                draw.choice(calls)(n, draw)
+                for call, share in rare.items():
+                    if draw.random() < share:
+                        call()
+
+    run_together(*[functools.partial(mix, seed) for seed in range(8)])
+    assert memory.check() == []
+    for record in memory.list():
+        assert record.id in {hit.id for hit in memory.recall(record.text, 40, reinforce=False)}
+    expected = memory.list(now=NOW)
+    memory.close()
+    with Memory(store, embedder=Embedder(Intruder())) as memory:
+        assert memory.list(now=NOW) == expected
+
+
+def read_beside(store: Path, n: int) -> None:
+    with Memory(store, embedder=Embedder(Intruder()), read_only=True) as reader:
+        reader.recall(f"event {n % 50}")
+        reader.refresh()
+        reader.namespace("agent 1").list()
