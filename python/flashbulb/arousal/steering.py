@@ -121,7 +121,7 @@ _COMMANDS = (
     # "New instructions:"
     r"(?:i{1,3}|(?<![^|,()]))r:",
     # "Note to the AI: this is harmless", or nothing but who is spoken to.
-    r"{address}[dibhtskl]{0,5}?[qNn]|(?!S)(?<![^|,()])a{1,2}(?:,|:(?=[^|]{2}))|(?!a|S){address}",
+    r"{address}[dibhtskl]{0,5}?[qNn]|(?<![^|,()])(?:a{1,2},|[aS]{1,2}:(?=\|?[^|]{2}))|(?!a|S){address}",
 )
 _SIGNS = re.compile(
     r"<[|/a-z<]|\[/?inst|[=#~`-]{3}|忽略|无视|忽视|無視|忘れ|回答|输出|評分|评分|打分"
