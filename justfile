@@ -57,6 +57,13 @@ soak:
 fuzz-readers:
     FUZZ_SECONDS=120 .ci/run fuzz:readers
 
+# Hostile bytes for the reader of snapshots: ten minutes (needs clang)
+fuzz-snapshot:
+    FUZZ_SECONDS=600 .ci/run fuzz:snapshot
+
+# Both
+fuzz: fuzz-snapshot fuzz-readers
+
 # The C++ library, installed, moved and used by the examples
 package:
     .ci/run package

@@ -4,8 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <cmath>
 #include <limits>
 #include <new>
 #include <utility>
@@ -192,6 +191,23 @@ TagDictionary named_tags(const SnapshotFileReader& file, const std::vector<std::
     return tags;
 }
 
+// What every search takes for granted of what it reads.
+void require_usable(const SnapshotFileReader& file, const VectorView& vectors, Sketch* sketch) {
+    const std::size_t bad = first_row_not_unit(vectors, norm_tolerance(Encoding::float32));
+    if (bad < vectors.rows()) {
+        file.refuse("vector " + std::to_string(bad) + " does not have unit norm");
+    }
+    if (sketch == nullptr) return;
+    for (const Sketch::Stored& chunk : sketch->stored()) {
+        for (const auto& values : {chunk.scales, chunk.residuals4, chunk.residuals8}) {
+            if (!std::all_of(values.begin(), values.end(),
+                             [](float value) { return value >= 0.0F && std::isfinite(value); })) {
+                file.refuse("a scale or residual of the sketch is no number from 0 on");
+            }
+        }
+    }
+}
+
 // The codes of a newer or older way of coding are no damage, but must not be searched. The same way
 // codes all rows, so that a few tell.
 bool fits(const Sketch& sketch, const VectorView& vectors) {
@@ -305,6 +321,7 @@ Snapshot read_snapshot(const std::string& path, std::uint64_t generation, std::s
                              : StoredRows::in_memory(shape.rows, dim);
     file.want(stored, mapped ? nullptr : vectors.data());
     file.read();
+    require_usable(file, vectors.view(), sketch ? &*sketch : nullptr);
     if (sketch && !fits(*sketch, vectors.view())) sketch.reset();
     try {
         TraceTable traces(policy, std::move(columns), shape.tags);

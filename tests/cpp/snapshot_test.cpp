@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -388,7 +389,8 @@ protected:
         sections.emplace_back(SectionKind::tag_pool, bytes(std::vector<TagId>(rows, 0)));
         sections.emplace_back(SectionKind::tag_name_bytes, bytes(std::vector<std::uint32_t>{3}));
         sections.emplace_back(SectionKind::tag_names, Bytes{'o', 'p', 's'});
-        sections.emplace_back(SectionKind::vectors, bytes(std::vector<float>(2 * rows, 0.6F)));
+        sections.emplace_back(SectionKind::vectors,
+                              bytes(std::vector<float>(2 * rows, std::sqrt(0.5F))));
         sections.emplace_back(SectionKind::shape,
                               bytes(std::vector<std::uint64_t>{2, rows, 1, 0, rows}));
         return sections;
@@ -465,6 +467,10 @@ TEST_F(HostileSnapshot, WithValuesThatNoTableHasIsRefused) {
     EXPECT_NE(said_with(SectionKind::last_access, Numbers{0.5, infinity, 0.5}), "");
     EXPECT_NE(said_with(SectionKind::urgency, Numbers{none, 0.5, none}), "");
     EXPECT_NE(said_with(SectionKind::access_count, Ids{0, -1, 0}), "");
+    using Vectors = std::vector<float>;
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_NE(said_with(SectionKind::vectors, Vectors{0.6F, 0.8F, nan, 0.8F, 0.6F, 0.8F}), "");
+    EXPECT_NE(said_with(SectionKind::vectors, Vectors{0.6F, 0.8F, 0.0F, 0.0F, 0.6F, 0.8F}), "");
     using Flags = std::vector<std::uint8_t>;
     for (const int flags : {1, 2, 4, 16, 32, 255}) {
         EXPECT_NE(said_with(SectionKind::flags, Flags{0, static_cast<std::uint8_t>(flags), 0}), "")

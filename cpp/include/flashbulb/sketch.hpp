@@ -71,7 +71,7 @@ public:
         std::span<std::uint8_t> codes;  ///< the high plane of its rows, then the low one
         std::span<float> scales;        ///< one a row, as the residuals
         std::span<float> residuals4;    ///< as in Run
-        std::span<float> residuals8;    ///<
+        std::span<float> residuals8;    ///< as in Run
     };
     /// One for each chunk of a sketch that was made with its number of rows.
     [[nodiscard]] std::vector<Stored> stored();

@@ -39,15 +39,15 @@ struct Trace {
 /// Trace.
 struct TraceColumns {
     Column<std::int64_t> id;              ///< ascending
-    Column<double> salience;              ///< as in Trace, and so on
-    Column<double> floor;                 ///<
-    Column<double> vividness;             ///<
-    Column<double> vividness_time;        ///<
-    Column<double> created;               ///<
-    Column<double> last_access;           ///<
-    Column<double> last_strength_change;  ///<
-    Column<double> urgency;               ///<
-    Column<std::int64_t> access_count;    ///<
+    Column<double> salience;              ///< in [0, 1], as the next two
+    Column<double> floor;                 ///< of vividness
+    Column<double> vividness;             ///< anchor v0
+    Column<double> vividness_time;        ///< its time t0
+    Column<double> created;               ///< when the event happened
+    Column<double> last_access;           ///< or none
+    Column<double> last_strength_change;  ///< or none
+    Column<double> urgency;               ///< of a task, or none
+    Column<std::int64_t> access_count;    ///< how often it was touched
     Column<std::uint8_t> flags;           ///< TraceTable::task, completed and pinned
     Column<std::uint32_t> tag_count;      ///< tags of the row
     Column<TagId> tag_pool;               ///< those of all rows, one row after the other
