@@ -221,14 +221,13 @@ def test_what_a_killed_process_had_written_counts(filled: Path) -> None:
         assert not memory.forget(4)
 
 
-def test_what_comes_back_from_the_archive_between_others_is_read_from_the_database(
-    filled: Path,
-) -> None:
+def test_what_comes_back_from_the_archive_ends_it(filled: Path) -> None:
     with opened(filled) as memory:
         moved = memory.apply_retention(Retention(size=180))
         memory.snapshot()
         memory.recall(moved[0].text, include_archived=True, now=NOW + DAY)
         assert memory.stats()["snapshot"] == "none"
+        assert snapshots(filled) == []
         expected = answers(memory)
     with opened(filled) as memory:
         assert memory.stats()["snapshot"] == "used"
