@@ -22,6 +22,7 @@ from flashbulb import (
     Memory,
     Policy,
     ReadOnlyStore,
+    Retention,
     StoreClosed,
     StoreForked,
     StoreLocked,
@@ -43,14 +44,26 @@ WRITING: dict[str, Callable[[Memory], Any]] = {
     "reinforce": lambda memory: memory.reinforce([1, 2]),
     "recall and reinforce": lambda memory: memory.recall("event 3", reinforce=True),
     "compact": lambda memory: memory.compact(),
-    "import": lambda memory: memory.import_(Path(__file__)),
+    "forget_all": lambda memory: memory.forget_all(),
+    "restore": lambda memory: memory.restore(2),
+    "apply_retention": lambda memory: memory.apply_retention(Retention(size=1)),
+    "snapshot": lambda memory: memory.snapshot(),
+    "import_": lambda memory: memory.import_(Path(__file__)),
     "import into another": lambda memory: memory.namespace("other").import_(Path(__file__)),
     "remember in another": lambda memory: memory.namespace("other").remember("new"),
 }
 
+READING = {
+    *("backup", "check", "close", "export", "get", "history", "list", "namespace", "namespaces"),
+    *("recall", "refresh", "stats", "why_not"),
+}
 
-def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+def test_of_every_method_it_is_known_whether_it_writes() -> None:
+    methods = {
+        name for name in dir(Memory) if not name.startswith("_") and callable(getattr(Memory, name))
+    }
+    assert methods == READING | WRITING.keys() & methods | {"rescore"}
 
 
 @pytest.fixture
