@@ -152,8 +152,19 @@ class Database:
         return self._reading.outdated(newer._reading)
 
     def close(self) -> None:
-        with translated(self.path):
-            (self._connection if self._reading is None else self._reading).close()
+        if self._reading is not None:
+            with translated(self.path):
+                self._reading.close()
+            return
+        try:
+            if self.path != ":memory:":
+                # SQLite does this as well, but says nothing where it fails; what was committed in
+                # mode "normal" would then be on no disk.
+                self.roll_back()
+                self._all("PRAGMA wal_checkpoint(PASSIVE)")
+        finally:
+            with translated(self.path):
+                self._connection.close()
 
     # Meta and namespaces
 
