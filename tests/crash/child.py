@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from crash.check import found, settle
-from crash.model import History, Model, history, same
+from crash.model import Model, history, same
 from crash.shim import Fault, Shim
 from crash.workload import Oracle, Performer, Workload, detector, open_memory, warm_up
 from flashbulb import FlashbulbError, Memory
 
+_SECONDS = 300  # after which a child that hangs is killed; the test says by which signal
 _WITHOUT_ANSWER = ("forget", "pin", "unpin")
 
 
@@ -46,7 +47,7 @@ class Run:
         if self._shim is not None and self._fault is not None:
             self._shim.arm(self._fault)
         past = history(Path(request["oracle"]))
-        performer = self._opened(past)
+        performer = self._opened()
         if past.begun is not None:  # the child before was killed
             self._oracle.write(**settle(performer.memory, past))
         model = past.last
@@ -73,7 +74,7 @@ class Run:
             except (FlashbulbError, OSError) as error:
                 self._failed("close", error)
 
-    def _opened(self, past: History) -> Performer:
+    def _opened(self) -> Performer:
         folder = self._request["folder"]
         try:
             return Performer(self._open, folder)
@@ -116,6 +117,7 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             os.close(read)
+            signal.alarm(_SECONDS)
             code = 1
             try:
                 run = Run(request)

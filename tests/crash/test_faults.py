@@ -32,6 +32,7 @@ FAULTS = {
 # Every call fails in every way, if there are few of them or many kills; else each in one way.
 FEW = 40
 SOAK = 1000
+SAID = ("StoreUnavailable", "OSError", "PermissionError")
 LAST = ("remember", "recall")  # after a failure, all that a store must still do
 
 
@@ -45,6 +46,7 @@ def life(zygote: Zygote, trials: Trials, fault: Fault | None) -> dict[str, Any]:
     check(trial.store, past)
     for failure in reply["failures"]:
         assert failure["fired"] > 0, f"failed on a disk that is well: {failure}"
+        assert failure["error"] in SAID, failure
     return reply
 
 

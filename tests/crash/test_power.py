@@ -110,6 +110,25 @@ def test_a_failed_sync_is_not_taken_for_a_good_one(
             check_after_power_cut(store, history(trial.oracle))
 
 
+def test_what_close_could_not_bring_to_the_disk_it_says(
+    zygote: Zygote, trials: Trials, folder: Path, seed: int
+) -> None:
+    """Mode "normal" leaves it to the end."""
+    draw = random.Random(seed)
+    life = {"seed": 1, "kinds": ("remember", "forget", "remember"), "durability": "normal"}
+    life |= {"log": True, "close": True}
+    said = 0
+    for n in range(1, zygote.run(trials(), **life)["counts"]["fdatasync"] + 1):
+        trial = trials()
+        reply = zygote.run(trial, **life, fault=Fault("fdatasync", n, "error", errno.EIO))
+        said += "close" in [failure["kind"] for failure in reply["failures"]]
+        if not reply["failures"]:
+            *_, (disk, _) = cuts(trial.folder, shim.calls(trial.log))
+            store = image(disk, folder / "image", draw, "nothing")
+            check_after_power_cut(store, history(trial.oracle))
+    assert said > 0
+
+
 def test_without_syncs_the_simulation_finds_loss(
     zygote: Zygote, trials: Trials, folder: Path, seed: int, kills: int
 ) -> None:
