@@ -440,7 +440,8 @@ class Database:
                 f"SELECT id, text FROM memories WHERE namespace = ?{_tiers(archived)} ORDER BY id",
                 (namespace,),
             ):
-                self._check(row, (int, str))
+                if type(row[0]) is not int or type(row[1]) is not str:
+                    self._check(row, (int, str))
                 yield row
 
     def pinned_by(self, namespace: int, source: str) -> list[int]:
