@@ -218,7 +218,33 @@ def test_what_did_not_happen_or_is_over_is_no_flashbulb(text: str) -> None:
     assert RULES.detect(text).score < 0.7
 
 
-@pytest.mark.parametrize("text", OWN["done_after_all"])
+@pytest.mark.parametrize("text", OWN["figure_or_frame"])
+def test_figures_of_speech_and_wishes_are_no_flashbulbs(text: str) -> None:
+    """ "A stroke of luck", a user story, a feature request, what looks wrong on a screen."""
+    assert RULES.detect(text).score < 0.7
+
+
+SCREENS = ("The calendar", "The tooltip", "The search box", "The login page", "The mobile app")
+COMPLAINTS = (
+    "truncates long names",
+    "overlaps the logo",
+    "steals the keyboard focus",
+    "crashes the layout on narrow screens",
+    "exposes the scroll bar",
+    "is broken in landscape mode",
+    "is cut off at the bottom",
+    "deletes the leading zero",
+)
+
+
+@pytest.mark.parametrize("complaint", COMPLAINTS)
+def test_how_a_screen_looks_is_no_flashbulb(complaint: str) -> None:
+    for screen in SCREENS:
+        assert RULES.detect(f"{screen} {complaint}.").score < 0.8
+        assert RULES.detect(f"{screen} {complaint}, and customer data was leaked.").score >= 0.8
+
+
+@pytest.mark.parametrize("text", [*OWN["done_after_all"], *OWN["log_with_loss"]])
 def test_doubt_and_nearly_end_where_they_should(text: str) -> None:
     assert RULES.detect(text).score >= 0.8
 

@@ -26,6 +26,8 @@ _MAX_MATCHES = 24
 
 _NEGATION_REACH = 7
 _DOUBT_REACH = 12
+_ITEM = 3
+"""Tokens of an item of a list."""
 _SUFFIX_REACH = 4
 _SURROUNDINGS = 16
 """Tokens on each side of a match in which its sentence may say that it is none: further off, in a
@@ -33,6 +35,7 @@ text without stops, something else is spoken of."""
 _SILENCE_REACH = 10
 """The same for the classes that silence a rule."""
 _RESOLUTION_BLOCK_REACH = 4
+_COSMETIC_REACH = 6
 _CAUSE_REACH = 4
 """Tokens from "was" to the cause that it names."""
 
@@ -73,6 +76,12 @@ class _Roles:
     doubt: int
     that: int
     nearly: int
+    alternative: int
+    data: int
+    private_data: int
+    attack: int
+    weak_attack: int
+    victim: int
     prenegator: int
     seeming: int
     merely: int
@@ -88,6 +97,9 @@ class _Roles:
     supposition: int
     modal: int
     inverted: int
+    wish: int
+    wished_when: int
+    cosmetic: int
     mention: int
     reporting: int
     fiction: int
@@ -264,9 +276,11 @@ class RuleMatcher:
     ) -> tuple[str, ...]:
         """The names of the scopes that this match stands in."""
         scopes = []
-        if self._negates(sentence, match):
+        if self._negates(rule, sentence, match):
             scopes.append("negated")
-        if self._hypothetical_in(sentence, match, present):
+        if self._hypothetical_in(sentence, match, present) or (
+            rule.group == "technical" and self._wished(sentence, match)
+        ):
             scopes.append("hypothetical")
         if any(sentence.quoted[i] for i in match):
             if present & self._roles.mention or not present & self._roles.reporting:
@@ -281,6 +295,8 @@ class RuleMatcher:
             and sentence.positions[after] == sentence.positions[match[-1]] + 1
         ):
             scopes.append("compound")
+        if present & self._roles.cosmetic and self._is_cosmetic(sentence, match):
+            scopes.append("cosmetic")
         if len(sentence.classes) > _SURROUNDINGS:
             present = 0
             for i in _around(sentence, match):
@@ -304,19 +320,24 @@ class RuleMatcher:
             scopes.append("quiet_log")
         return tuple(s for s in scopes if s in self.rules.caps and s not in rule.immune)
 
-    def _negates(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+    def _negates(self, rule: Rule, sentence: Sentence, match: tuple[int, ...]) -> bool:
         classes, clauses, positions = sentence.classes, sentence.clauses, sentence.positions
         own, focus = set(match), match[-1]
         opening = sentence.opening
         if classes[opening] & self._roles.prenegator:
             return sentence.segments[opening] == sentence.segments[focus]
         for index, value in enumerate(classes):
-            if value & self._roles.negator and index not in own and index not in sentence.used:
+            if (
+                value & self._roles.negator
+                and index not in sentence.used
+                # "No customer was hacked": part of the match, and negates it.
+                and (index not in own or value & self._roles.victim)
+            ):
                 if (
                     index < focus
                     and clauses[index] == clauses[focus]
                     and positions[focus] - positions[index] <= _NEGATION_REACH
-                ):
+                ) or self._lists(sentence, index, focus):
                     return True
             elif value & self._roles.suffix_negator and index not in own:
                 # Japanese: the ending of the verb, in the clause itself.
@@ -334,15 +355,34 @@ class RuleMatcher:
             ):
                 return True
         return (
-            self._doubted(sentence, match)
+            self._doubted(rule, sentence, match)
             or self._only_seemed(sentence, match)
             or self._explained(sentence, match)
         )
 
-    def _doubted(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+    def _lists(self, sentence: Sentence, first: int, focus: int) -> bool:
+        """Whether a list goes from one token to the clause of another: "no A, B or C was"."""
+        alternative, clauses = self._roles.alternative, sentence.clauses
+        if first >= focus or not sentence.present & alternative:
+            return False
+        between = range(first + 1, focus)
+        if not any(
+            sentence.classes[i] & alternative and clauses[i] == clauses[focus] for i in between
+        ):
+            return False
+        sizes: dict[int, int] = {}
+        for i in between:
+            sizes[clauses[i]] = sizes.get(clauses[i], 0) + 1
+        return all(size <= _ITEM for clause, size in sizes.items() if clause != clauses[focus])
+
+    def _doubted(self, rule: Rule, sentence: Sentence, match: tuple[int, ...]) -> bool:
         """ "No sign of ...", "I doubt that ...", and what "almost" happened to no one."""
         roles, present = self._roles, sentence.present
-        if not present & (roles.doubt | roles.nearly):
+        nearly = roles.nearly
+        things = roles.data | roles.private_data | roles.attack | roles.weak_attack
+        if rule.group != "technical" and not any(sentence.classes[i] & things for i in match):
+            nearly = 0  # who nearly drowned is worth knowing
+        if not present & (roles.doubt | nearly):
             return False
         classes, clauses, positions = sentence.classes, sentence.clauses, sentence.positions
         focus = match[-1]
@@ -363,9 +403,7 @@ class RuleMatcher:
                 )
             ):
                 return True
-            if value & roles.nearly and any(
-                i == index + 1 and clauses[i] == clauses[index] for i in match
-            ):
+            if value & nearly and index + 1 in match and clauses[index + 1] == clauses[index]:
                 return True
         return False
 
@@ -428,6 +466,33 @@ class RuleMatcher:
                 return True
         # "Should the server fail, ..."
         return bool(sentence.classes[sentence.clause_start(focus)] & self._roles.inverted)
+
+    def _wished(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        """ "I want an alert when production is down": what is wished for is no event yet."""
+        roles, classes, clauses = self._roles, sentence.classes, sentence.clauses
+        if not sentence.present & roles.wish:
+            return False
+        focus = match[-1]
+        for when in range(1, focus):
+            if not classes[when] & roles.wished_when or clauses[when] != clauses[focus]:
+                continue
+            if sentence.positions[when] - sentence.positions[when - 1] > 1:
+                continue  # after a comma
+            if any(
+                classes[i] & roles.wish and clauses[i] == clauses[when - 1] for i in range(when)
+            ):
+                return True
+        return False
+
+    def _is_cosmetic(self, sentence: Sentence, match: tuple[int, ...]) -> bool:
+        """Whether what is harmed is the look of something: "lost its [border]"."""
+        last = max(match)
+        return any(
+            sentence.classes[i] & self._roles.cosmetic
+            and sentence.clauses[i] == sentence.clauses[last]
+            and sentence.positions[i] - sentence.positions[last] <= _COSMETIC_REACH
+            for i in range(min(match), len(sentence.classes))
+        )
 
     def _precedes(self, sentence: Sentence, match: tuple[int, ...], wanted: int) -> bool:
         first = min(match)

@@ -288,6 +288,7 @@ class RuleSet:
                             entries[form] = entries.get(form, 0) | bit
         able, fault = self.classes.get("able", 0), self.classes.get("fault", 0)
         denies = self.classes.get("negator", 0) | self.classes.get("cannot", 0)
+        nobody = self.classes.get("nobody", 0) | self.classes.get("crowd", 0)
         own = dict(entries)
         for entry, classes in own.items():
             if " " in entry and not classes & self._whole:
@@ -298,6 +299,9 @@ class RuleSet:
                     parts = words
                 for part in parts:
                     entries[entry] |= own.get(part, 0) & self._inherited
+                # "no customer", "keine kunden" are of nobody, and negate what follows.
+                if len(words) == 2 and classes & nobody:
+                    entries[entry] |= own.get(words[0], 0) & self.classes.get("negator", 0)
                 # "isn't responding" stands for itself, and is a fault all the same.
                 if own.get(words[0], 0) & denies and own.get(words[-1], 0) & able:
                     entries[entry] |= fault
