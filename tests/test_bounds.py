@@ -391,6 +391,43 @@ def test_only_so_much_is_pinned_by_surprise(clock: Any) -> None:
             assert memory.stats()["surprise_pins_refused"] == len(flashbulbs) - pinned
 
 
+@pytest.mark.parametrize("largest", ["first", "last"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_surprises_most_is_pinned_whatever_the_order(
+    largest: str, at_once: bool, tmp_path: Path, clock: Any
+) -> None:
+    policy = dataclasses.replace(DEFAULT, max_surprise_pins=2)
+    vectors = {f"routine {n}": towards(a=0.9, b=0.001 * (n % 97)) for n in range(400)}
+    odd = {f"odd {n}": towards(a=0.6 - 0.05 * n, c=0.3) for n in range(4)}
+    odd["shock"] = towards(d=1.0)
+    order = sorted(odd, key=lambda text: (text == "shock") == (largest == "last"))
+    options = {"surprise": "centroid", "path": tmp_path / "store.db"}
+    with open_with(vectors | odd, policy, clock, **options) as memory:
+        memory.remember_many([{"text": text, "arousal": 0.0} for text in vectors])
+        clock.pass_(hours=1)
+        if at_once:
+            memory.remember_many([{"text": text, "arousal": 0.0} for text in order])
+        else:
+            for text in order:
+                clock.pass_(hours=1)
+                memory.remember(text, arousal=0.0)
+        stats = memory.stats()
+        records = {record.text: record for record in memory.list()}
+    flashbulbs = [record for record in records.values() if record.flashbulb]
+    pinned = [record for record in flashbulbs if record.pinned]
+    assert records["shock"].pinned
+    assert len(flashbulbs) > len(pinned) == stats["pinned_by_surprise"] == 2
+    assert stats["surprise_pins_refused"] == len(flashbulbs) - 2
+    least = min(record.surprise or 0.0 for record in pinned)
+    assert all(record.pinned or (record.surprise or 0.0) <= least for record in flashbulbs)
+    clock.pass_(days=30)
+    with open_with(vectors | odd, policy, clock, **options) as memory:
+        again = {record.text: record for record in memory.list()}
+    for text, record in records.items():
+        assert (again[text].pinned, again[text].flashbulb) == (record.pinned, record.flashbulb)
+        assert (again[text].vividness == 1.0) == record.pinned
+
+
 def test_what_is_critical_too_is_pinned_although_the_limit_is_reached(clock: Any) -> None:
     none = dataclasses.replace(DEFAULT, max_surprise_pins=0, max_surprise_pin_share=0.0)
     with stream_with_novelty(none, clock, 2) as memory:

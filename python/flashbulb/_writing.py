@@ -18,6 +18,7 @@ from flashbulb.photograph import FIELDS, Extracted, Photographer
 from flashbulb.photograph.extracted import photograph_json
 from flashbulb.photograph.taking import Event
 from flashbulb.storage.rows import Row
+from flashbulb.surprise import Surprise
 
 __all__ = ["Photograph", "store_drafts", "take"]
 
@@ -77,7 +78,7 @@ def store_drafts(
         committed = True
         batch.apply()
     except Exception:
-        if committed:
+        if committed or batch.gave_way:
             store.discard(space)
         else:
             space.engine.remove(np.arange(first, store.next_id))
@@ -112,6 +113,8 @@ class _Batch:
         self._tags: set[str] = set()
         self._waiting: list[_Waiting] = []
         self.added: dict[int, str] = {}
+        self.gave_way: dict[int, float] = {}
+        """Memories from before that lose their pin, and when."""
 
     def store(
         self,
@@ -141,7 +144,7 @@ class _Batch:
         self._store.check_room(1)
         id = self._store.next_id
         self._store.next_id += 1
-        pinned = by_surprise and self._may_pin(id, arousal.score)
+        pinned = by_surprise and self._may_pin(id, surprise, arousal.score, draft.now)
         if by_surprise and photograph is None:  # no LLM is asked while the lock is held
             (photograph,) = take(Photographer(), [draft], [True])
         self._database.insert(
@@ -191,25 +194,43 @@ class _Batch:
             )
             self._waiting = []
 
-    def _may_pin(self, id: int, arousal: float) -> bool:
-        """Within the limit; what is critical as well needs no room in it."""
+    def _may_pin(self, id: int, surprise: Surprise | None, arousal: float, now: float) -> bool:
+        """Within the limit, or in the place of what was less surprising, which stays a flashbulb
+        and fades from now on; what is critical as well needs no room."""
         policy = self._store.policy
         rows = len(self._space.engine) + len(self._waiting) + 1
         limit = max(policy.max_surprise_pins, policy.max_surprise_pin_share * rows)
         if len(self._pins) < limit or arousal >= policy.flashbulb_threshold:
             self._pins.add(id)
             return True
+        assert surprise is not None and self._number is not None
+        least = self._database.least_surprising_pin(self._number, policy.flashbulb_threshold)
+        unpinned = id
+        if least is not None and least[1] < surprise.z:
+            unpinned = least[0]
+            self._give_way(unpinned, now)
+            self._pins.add(id)
         self._refused += 1
         # Once in a namespace is news; stats() counts the rest.
         log.log(
             logging.WARNING if self._refused == 1 else logging.DEBUG,
-            "memory %d is a flashbulb by surprise, but %d of namespace %r are pinned already: "
-            "stored unpinned; stats() counts such memories",
-            id,
+            "memory %d is a flashbulb by surprise, but %d of namespace %r that surprise more are "
+            "pinned already: it is left unpinned; stats() counts such memories",
+            unpinned,
             len(self._pins),
             self._space.name,
         )
-        return False
+        return unpinned != id
+
+    def _give_way(self, id: int, now: float) -> None:
+        """Take the pin of a memory."""
+        self._database.set_pinned_by(id, None)
+        self._pins.discard(id)
+        for i, row in enumerate(self._waiting):
+            if row.id == id:
+                self._waiting[i] = row._replace(pinned=False)
+                return
+        self.gave_way[id] = now
 
     def finish(self) -> None:
         """The rest of the transaction."""
@@ -226,6 +247,11 @@ class _Batch:
             self._database.set_last_seen(self._number, seen)
         if self._refused != self._space.refused_pins:
             self._database.set_refused_pins(self._number, self._refused)
+        for id, now in self.gave_way.items():
+            engine.unpin(id, now=now)
+            changed = np.array([id], dtype=np.int64)
+            self._database.update_traces(changed, engine.traces(changed))
+            self._space.dirty.discard(id)
 
     def apply(self) -> None:
         """Bring what is derived in RAM to what was committed."""

@@ -453,6 +453,16 @@ class Database:
             )
         ]
 
+    def least_surprising_pin(self, namespace: int, critical: float) -> tuple[int, float] | None:
+        """The memory that is pinned by surprise with the least of it, and its z; what is of an
+        arousal from `critical` on is passed over."""
+        found = self._all(
+            "SELECT id, surprise FROM memories WHERE namespace = ? AND pinned_by = 'surprise' "
+            "AND arousal < ? ORDER BY surprise, id DESC LIMIT 1",
+            (namespace, critical),
+        )
+        return found[0] if found else None
+
     def set_archived(self, ids: Sequence[int], time: float | None) -> None:
         """Move memories to the archive, or back: None."""
         with translated(self.path):
