@@ -19,6 +19,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from conftest import Clock
 from flashbulb import Memory
 from flashbulb.arousal import ArousalDetector, LLMJudge, from_callable, from_langchain
+from flashbulb.arousal.asking import MemoryCache
 from llm_server import OUTAGES, LLMServer, fails, hangs, says, serving
 
 DOWN = "Production is down."
@@ -192,6 +193,28 @@ def test_answers_are_cached_by_model_text_and_context(server: LLMServer) -> None
     assert {text for text, _ in kept.answers} == {DOWN, DOWN_TOO}
     for one in judges:
         one.close()
+
+
+@pytest.mark.parametrize("how", ["client", "environment"])
+def test_another_server_is_not_answered_for_from_the_cache(
+    server: LLMServer, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    from openai import OpenAI
+
+    cache = MemoryCache()
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    scores = []
+    with serving() as other:
+        for each, answer in ((server, "0.9"), (other, "0.1")):
+            each.behaviour = says(f'{{"score": {answer}}}')
+            monkeypatch.setenv("OPENAI_BASE_URL", each.url)
+            client = OpenAI() if how == "client" else None
+            judge = LLMJudge("m", client=client, mode="scores", cache=cache)
+            scores.append(judge.judge(DOWN).score)
+            judge.close()
+            if client is not None:
+                client.close()
+    assert scores == [0.9, 0.1]
 
 
 def test_failures_are_not_cached() -> None:

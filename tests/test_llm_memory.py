@@ -11,6 +11,7 @@ import pytest
 from conftest import Clock
 from flashbulb import Memory, Policy
 from flashbulb.arousal import ArousalDetector, LLMJudge, from_callable
+from flashbulb.arousal.asking import NoAnswer
 from llm_server import OUTAGES, fails, hangs, says, serving
 
 UNSURE = "Qorvath zhenya imploded."
@@ -256,6 +257,44 @@ def test_a_bad_reply_is_asked_about_again_but_not_for_ever(
         assert memory.stats()["deferred"] == 0
         assert memory.rescore() == 0
     assert asked == [UNSURE] * 3
+
+
+@pytest.mark.parametrize("failure", ["raises", "refuses", "says nothing"])
+def test_texts_that_an_llm_fails_at_keep_no_other_from_being_asked(
+    store: Path, failure: str
+) -> None:
+    class Hours:
+        now = 0.0
+
+        def __call__(self) -> float:
+            return self.now
+
+    hours = Hours()
+
+    def ask(text: str, context: str) -> Any:
+        if "zhenya" not in text:
+            return 0.9
+        if failure == "raises":
+            raise TimeoutError("no answer")
+        if failure == "refuses":
+            raise NoAnswer("refused", "HTTP 400: content filter")
+        return "no idea"
+
+    judge = from_callable(ask, clock=hours, name="test")
+    one = ArousalDetector(model=None, llm=judge, deferred=True)
+    with Memory(store, detector=one) as memory:
+        for n in range(20):
+            memory.remember(f"Qorvath zhenya {n} imploded.")
+        good = [memory.remember(f"Qorvath brenya {n} imploded.").id for n in range(3)]
+        for _ in range(30):
+            hours.now += 7200.0
+            memory.rescore(limit=8)
+        assert [memory.get(id).arousal_source for id in good] == ["combined"] * 3
+        for _ in range(100):
+            hours.now += 7200.0
+            memory.rescore()
+        # What concerns the text is settled in the end; what may pass is not.
+        assert memory.stats()["deferred"] == (20 if failure == "raises" else 0)
 
 
 def test_a_better_model_scores_what_another_had_no_judgement_of(store: Path) -> None:

@@ -27,6 +27,9 @@ __all__ = ["Arousal", "Detector", "KeptAnswers", "judge", "settle"]
 MOST_BAD = 3
 """After so many answers that are no judgement an LLM is not asked about a memory again."""
 
+_UNANSWERED = MOST_BAD
+"""What counts a question without an answer: more than all bad replies that are counted."""
+
 _COMPLETED = 2  # the engine's number
 
 
@@ -37,7 +40,8 @@ class Arousal:
     score: float
     source: str
     deferred: int = 0
-    """An LLM is still to be asked: 1, and 1 more for each answer of it that was no judgement."""
+    """An LLM is still to be asked: 1, and 1 more for each answer of it that was no judgement, and
+    ``MOST_BAD`` more for each question that it did not answer. The lowest are asked about first."""
 
 
 class Detector(Protocol):
@@ -84,10 +88,7 @@ def judge(
             vectors=[vectors[i] for i in asked],
             cache=KeptAnswers(store),
         )
-        found = [
-            Arousal(result.score, result.source, 2 if result.bad_reply else int(result.deferred))
-            for result in results
-        ]
+        found = [Arousal(result.score, result.source, _deferred(result, 1)) for result in results]
     else:
         found = [_checked(detector.detect(drafts[i].text, drafts[i].context)) for i in asked]
     by_place = dict(zip(asked, found, strict=True))
@@ -95,6 +96,15 @@ def judge(
         Arousal(draft.arousal, "given") if draft.arousal is not None else by_place[i]
         for i, draft in enumerate(drafts)
     ]
+
+
+def _deferred(result: ArousalResult, before: int) -> int:
+    """What is noted of a memory after its LLM was asked, or was to be: 0 if that is settled."""
+    if result.bad_reply:
+        return before + 1 if (before - 1) % _UNANSWERED + 1 < MOST_BAD else 0
+    if result.deferred:
+        return before + _UNANSWERED * result.unanswered
+    return 0
 
 
 def _checked(result: Any) -> Arousal:
@@ -119,27 +129,31 @@ def settle(
 ) -> int:
     """Give memories the scores that an LLM has settled, under the store's lock; say how many.
 
-    What has been forgotten, changed or settled meanwhile stays as it is, and so does what is still
-    to be asked about. A bad reply is counted; after the last one that is allowed the score of the
-    cheaper stages is settled.
+    What has been forgotten, changed or settled meanwhile stays as it is. What is still to be asked
+    about does too, but that it was asked about is counted; after the last bad reply that is allowed
+    the score of the cheaper stages is settled.
     """
     present = store.database.rows([row.id for row in asked])
     answered = [
         (row, result, photograph)
         for row, result, photograph in zip(asked, results, photographs, strict=True)
-        if not result.deferred
-        and row.id in present
+        if row.id in present
         and present[row.id].archived is None
         and (present[row.id].text, present[row.id].deferred) == (row.text, row.deferred)
     ]
     again = {
-        row.id: row.deferred + 1
+        row.id: deferred
         for row, result, _ in answered
-        if result.bad_reply and row.deferred < MOST_BAD
+        if (deferred := _deferred(result, row.deferred))
     }
-    if again:
+    counted = {
+        row.id: again[row.id]
+        for row, _, _ in answered
+        if again.get(row.id, row.deferred) != row.deferred
+    }
+    if counted:
         with store.changing(space) as database:
-            for id, deferred in again.items():
+            for id, deferred in counted.items():
                 database.set_deferred(id, deferred)
     settled = [each for each in answered if each[0].id not in again]
     if not settled:

@@ -203,7 +203,8 @@ class _Batch:
         if len(self._pins) < limit or arousal >= policy.flashbulb_threshold:
             self._pins.add(id)
             return True
-        assert surprise is not None and self._number is not None
+        assert surprise is not None
+        assert self._number is not None
         least = self._database.least_surprising_pin(self._number, policy.flashbulb_threshold)
         unpinned = id
         if least is not None and least[1] < surprise.z:

@@ -369,13 +369,14 @@ class Memory(ManagedStore):
         that was no judgement. Until then they have the score of the cheaper stages; from then on
         salience, floor and flashbulb are as if the LLM had been asked at once, and vividness is not
         below the floor. What fails again is left for the next call, of this process or another:
-        nothing is lost by closing. Only the third answer that is no judgement settles the score of
-        the cheaper stages.
+        nothing is lost by closing. Only the third answer that is no judgement, or the third refusal
+        of the text by the server, settles the score of the cheaper stages.
 
         Parameters
         ----------
         limit : int, optional
-            How many at most, the oldest first; by default all.
+            How many at most; by default all. Those that the LLM was asked about least often come
+            first, then the oldest.
 
         Raises
         ------
@@ -397,7 +398,8 @@ class Memory(ManagedStore):
         for start in range(0, len(ids), _RESCORED_TOGETHER):
             with self._open(writing=True) as space:
                 some = [id for id in ids[start : start + _RESCORED_TOGETHER] if id in space.engine]
-                rows = list(self._store.database.rows(some).values())
+                found = self._store.database.rows(some)
+                rows = [found[id] for id in some]
                 vectors = space.engine.vectors(np.array([row.id for row in rows], np.int64))
             results = detector.settle(
                 [row.text for row in rows],

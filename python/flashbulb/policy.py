@@ -144,7 +144,8 @@ class Policy:
     max_surprise_pins: int = 20
     max_surprise_pin_share: float = 0.001
     """At most ``max(max_surprise_pins, max_surprise_pin_share · rows)`` are pinned by surprise
-    alone. What is a flashbulb by arousal too is pinned although that many are."""
+    alone; then what surprises more takes the place of what surprised least, which stays a flashbulb
+    but fades. What is a flashbulb by arousal too is pinned although that many are."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -35,7 +35,7 @@ class NoAnswer(Exception):
     """A stage was not asked, or gave no answer; says why, in words for a user.
 
     `kind` is one word for statistics: "deadline", "circuit", "budget", "server", "reply",
-    "steering" or "error".
+    "refused" (the text, by the server), "steering" or "error".
     """
 
     def __init__(self, kind: str, reason: str) -> None:
@@ -193,7 +193,8 @@ class Circuit:
             self._trying = False
 
     def left(self) -> None:
-        """Neither: the question was given up, by Ctrl-C or because there is no budget."""
+        """Neither: the question was given up, by Ctrl-C or because there is no budget, or the text
+        refused by a server that is there."""
         with self._lock:
             self._trying = False
 

@@ -34,8 +34,11 @@ Stage = Callable[..., Any]
 
 _BLOCK = 256
 """Texts that are judged together by rules and model."""
-_LASTING = ("reply", "steering")
+_BAD = ("reply", "refused")
+"""Kinds of failure that are about the text."""
+_LASTING = (*_BAD, "steering")
 """Kinds of failure that asking again would not mend."""
+_NOT_ASKED = ("circuit", "budget")
 _ALL_BUT_SURE = 0.97
 """From this confidence on a model that finds nothing critical has odds of two to one."""
 _SUREST = 0.99
@@ -58,6 +61,7 @@ class _Opinion:
     pending: bool = False
     """It may answer yet, when asked again."""
     bad_reply: bool = False
+    unanswered: bool = False
 
     def add(self, name: StageName, reply: Reply) -> None:
         self.stages.append(StageScore(name, reply.score, reply.confidence))
@@ -223,7 +227,7 @@ class ArousalDetector:
         ``judged`` texts, how many an LLM was ``asked`` about, how often it ``answered``, how many
         were ``deferred``; and the fallbacks by cause: ``fallback.model``, ``fallback.deadline``,
         ``fallback.circuit``, ``fallback.budget``, ``fallback.server``, ``fallback.reply``,
-        ``fallback.steering``, ``fallback.error``.
+        ``fallback.refused``,        ``fallback.steering``, ``fallback.error``.
         """
         with self._lock:
             return dict(self._counts)
@@ -348,7 +352,8 @@ class ArousalDetector:
         except Exception as error:
             kind = error.kind if isinstance(error, NoAnswer) else "error"
             opinion.pending = kind not in _LASTING
-            opinion.bad_reply = kind == "reply"
+            opinion.bad_reply = kind in _BAD
+            opinion.unanswered = opinion.pending and kind not in _NOT_ASKED
             self._fall_back(opinion, "llm", kind, error)
         else:
             opinion.add("llm", opinion.reply)
@@ -389,6 +394,7 @@ class ArousalDetector:
             fallback="; ".join(opinion.problems) or None,
             deferred=opinion.pending,
             bad_reply=opinion.bad_reply,
+            unanswered=opinion.unanswered,
         )
 
     def _mean(self, stages: Sequence[StageScore]) -> tuple[float, float]:

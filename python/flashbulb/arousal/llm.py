@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -124,8 +125,8 @@ class Judge(ABC):
         try:
             answer = within(limit, lambda: question(limit))
         except Exception as error:
-            if isinstance(error, NoAnswer) and error.kind == "budget":
-                self._circuit.left()
+            if isinstance(error, NoAnswer) and error.kind in ("budget", "refused"):
+                self._circuit.left()  # the server is there
             else:
                 self._circuit.failed()
             if isinstance(error, BadReply):
@@ -201,7 +202,7 @@ class LLMJudge(Judge):
                 name="openai",
             ) from error
         super().__init__(
-            repr([model, base_url, mode, sorted((options or {}).items())]),
+            repr([model, _endpoint(base_url, client), mode, sorted((options or {}).items())]),
             deadline=deadline,
             budget_per_hour=budget_per_hour,
             cache=cache,
@@ -353,6 +354,13 @@ def as_judge(llm: Any) -> Judge:
     if not callable(llm) or isinstance(llm, type):
         raise TypeError(f"llm must be an LLMJudge, a chat model, a callable or None, got {llm!r}")
     return from_callable(llm)
+
+
+def _endpoint(base_url: str | None, client: Any) -> str | None:
+    """Whose answers are cached: another server may have another model of the same name."""
+    if client is not None:
+        return str(getattr(client, "base_url", ""))
+    return base_url or os.environ.get("OPENAI_BASE_URL")
 
 
 def _takes_context(function: Callable[..., object]) -> bool:

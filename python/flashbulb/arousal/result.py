@@ -77,8 +77,12 @@ class ArousalResult:
         Whether an LLM is still to be asked, or asked again: it was to be asked later, or gave no
         answer for a cause that may pass.
     bad_reply : bool
-        Whether an LLM gave an answer that is no judgement. Another model may do better;
-        :meth:`Memory.rescore` asks a second and a third time.
+        Whether an LLM gave an answer that is no judgement, or its server refused the text (a filter
+        of contents). Another model may do better; :meth:`Memory.rescore` asks a second and a third
+        time.
+    unanswered : bool
+        Whether an LLM was asked and gave no answer; False where it was not asked, because of its
+        budget or because it kept failing.
     """
 
     score: float
@@ -93,3 +97,4 @@ class ArousalResult:
     fallback: str | None = None
     deferred: bool = False
     bad_reply: bool = False
+    unanswered: bool = False

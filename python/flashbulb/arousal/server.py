@@ -26,6 +26,8 @@ _MAX_ATTEMPTS = 3
 _FIRST_PAUSE = 0.25
 _RETRIED = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _NOT_UNDERSTOOD = frozenset((400, 415, 422, 501))
+_NOT_THE_TEXT = frozenset((401, 402, 403, 404, 405, 408, 409, 425, 429))
+"""Of the refusals, those that are not about what was sent."""
 
 _FORMATS = 4
 
@@ -43,9 +45,6 @@ def _format(number: int, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 class Refused(NoAnswer):
     """The server does not understand the request."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__("server", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +182,12 @@ class Server:
             except openai.APIStatusError as error:
                 status = error.status_code
                 problem = f"HTTP {status}: {_one_line(error)}"
+                about_text = status < 500 and status not in _NOT_THE_TEXT
+                kind = "refused" if about_text else "server"
                 if status in _NOT_UNDERSTOOD:
-                    raise Refused(problem) from error
+                    raise Refused(kind, problem) from error
                 if status not in _RETRIED:
-                    raise NoAnswer("server", problem) from error
+                    raise NoAnswer(kind, problem) from error
                 pause = max(pause, _retry_after(error.response.headers))
             except Exception as error:  # the connection: of openai, or of the client below it
                 problem = f"{type(error).__name__}: {_one_line(error)}"

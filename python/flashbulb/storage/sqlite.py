@@ -277,12 +277,13 @@ class Database:
         )
 
     def deferred(self, namespace: int, limit: int | None) -> list[int]:
-        """Ids of the memories that an LLM is still to score, the oldest first."""
+        """Ids of the memories that an LLM is still to score: those it failed at least, then the
+        oldest first."""
         return [
             id
             for (id,) in self._all(
                 "SELECT id FROM memories WHERE namespace = ? AND deferred AND archived IS NULL "
-                "ORDER BY id LIMIT ?",
+                "ORDER BY deferred, id LIMIT ?",
                 (namespace, -1 if limit is None else limit),
                 (int,),
             )
