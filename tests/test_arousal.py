@@ -575,3 +575,14 @@ def test_candidates_are_the_rules_of_which_each_part_is_met() -> None:
                 present |= bit
             expected = [r for r in rules.rules if all(part & present for part in r.parts)]
             assert list(rules.candidates(present)) == expected
+
+
+@pytest.mark.parametrize(
+    "content", [b"[lexicon\nx = 1\n", b"version = 1\nversion = 2\n", b"\xff\xfe"]
+)
+def test_a_rule_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "my rules.toml"
+    file.write_bytes(content)
+    place = "position 0" if content[0] == 0xFF else "line [12]"
+    with pytest.raises(ValueError, match=rf"my rules\.toml: .*{place}"):
+        ArousalDetector(rules=file)

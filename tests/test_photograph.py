@@ -443,7 +443,7 @@ def test_what_is_no_flashbulb_is_not_photographed() -> None:
 
 
 def test_the_same_text_again_is_one_memory_whatever_was_extracted() -> None:
-    answers = iter([{"who": "Lee"}, {"who": "Mrs"}])
+    answers = iter([{"what": "Lee fell"}, {"what": "fell"}])
     photographer = Photographer(lambda *_: next(answers))
     with Memory(":memory:", photographer=photographer) as memory:
         first = memory.remember("Mrs Lee fell", arousal=1.0)
@@ -451,7 +451,7 @@ def test_the_same_text_again_is_one_memory_whatever_was_extracted() -> None:
         other = memory.remember(
             "Mrs Lee fell", arousal=1.0, who="Lee", what="a", when="b", where="c"
         )
-        assert (again.id, again.who, len(again.occurrences)) == (first.id, "Lee", 2)
+        assert (again.id, again.what, len(again.occurrences)) == (first.id, "Lee fell", 2)
         assert other.id != first.id
 
 
@@ -486,3 +486,34 @@ def test_a_photographer_must_be_one() -> None:
     wrong: Any = "me"
     with pytest.raises(TypeError, match="photographer must be a Photographer, got str"):
         Memory(":memory:", photographer=wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The day after tomorrow the certificate expires", "2026-05-16"),
+        ("übermorgen läuft das Zertifikat ab", "2026-05-16"),
+        ("It did not start yesterday but on 2026-05-11", "2026-05-11"),
+        ("It wasn't last night but this morning that it failed", "2026-05-14T06/2026-05-14T12"),
+        ("The server was not reachable yesterday", "2026-05-13"),
+        ("USA Today reported the leak", None),
+        ("today.com is down", None),
+        ("news.today is down", None),
+        ("Today the database was lost", "2026-05-14"),
+    ],
+)
+def test_words_of_time_that_mean_another_time_or_none(text: str, expected: str | None) -> None:
+    assert when(text) == expected
+
+
+def test_an_llm_copies_a_few_words_and_replaces_nothing_that_tells_more() -> None:
+    text = "Mrs Nguyen fell in ward 3 at 02:15 on 2026-05-11, a dark night"
+    found = values(text)
+    assert (found["who"], found["when"]) == ("Mrs Nguyen", "2026-05-11T02:15")
+    for answer in (
+        {"who": text, "when": "night", "where": text},
+        {"who": "Nguyen", "when": "2026-05-11"},
+    ):
+        assert values(text, llm=lambda text, context, answer=answer: answer) == found
+    longer = {"who": "Mrs Nguyen", "what": "fell in ward 3"}
+    assert values(text, llm=lambda text, context: longer)["what"] == "fell in ward 3"

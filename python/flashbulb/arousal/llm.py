@@ -47,7 +47,9 @@ class Judge(ABC):
     name : str or None
         What the answers are cached under, with the version of the prompt; None: not cached.
     deadline : float
-        Seconds for one judgement, all repeats included.
+        Seconds for one judgement, all repeats included; a photograph has a deadline of its own, so
+        that ``Memory.remember`` with both may wait for both. What comes later is not waited for,
+        but a server that sends its headers byte by byte keeps a thread until it stops.
     budget_per_hour : int or None
         At most so many requests in any hour of this process.
     cache : Cache or None

@@ -146,11 +146,13 @@ class RuleSet:
         Raises
         ------
         OSError, ValueError
-            When it cannot be read, is no TOML, or is no rule file.
+            When it cannot be read, is no TOML, or is no rule file; names it, and the place.
         """
-        return cls(
-            _toml.loads(Path(check_file(path)).read_text(encoding="utf-8")), _ordinary_words()
-        )
+        source = Path(check_file(path))
+        try:
+            return cls(_toml.loads(source.read_text(encoding="utf-8")), _ordinary_words())
+        except ValueError as error:
+            raise ValueError(f"rule file {source}: {error}") from error
 
     @classmethod
     @cache

@@ -10,7 +10,7 @@ from typing import Literal
 
 from flashbulb._check import to_json
 
-__all__ = ["FIELDS", "Extracted", "Source", "from_json", "photograph_json"]
+__all__ = ["FIELDS", "PRECISIONS", "Extracted", "Source", "from_json", "photograph_json"]
 
 FIELDS = ("who", "what", "when", "where")
 
@@ -26,6 +26,8 @@ _PRECISIONS = {
     r"\S+T\d\d:\d\d": "minute",
     r"\S+T\d\d:\d\d:\d\d": "second",
 }
+PRECISIONS = (None, *_PRECISIONS.values())
+"""From words that could not be read to the second."""
 _OFFSET = r"(?:[+-]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?"
 
 

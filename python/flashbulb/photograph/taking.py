@@ -21,7 +21,7 @@ from flashbulb.arousal.asking import (
 from flashbulb.arousal.llm import asking
 from flashbulb.arousal.replies import parse_photograph
 
-from .extracted import FIELDS, Extracted
+from .extracted import FIELDS, PRECISIONS, Extracted
 from .patterns import find
 from .times import find_time
 
@@ -29,6 +29,11 @@ __all__ = ["Event", "Photographer", "photograph"]
 
 MAX_CHARACTERS = 8_000
 """So many of a text are looked at."""
+
+_MOST_OF_WHAT = 200
+"""Characters of what happened, as an LLM says it."""
+_MOST_WORDS = 10
+"""Of who, when and where."""
 
 # The labels of spaCy's models that name a person or a place; the first that is there counts.
 _ENTITIES = {
@@ -136,13 +141,16 @@ class Photographer:
     ) -> dict[str, Extracted]:
         """What the caller said, then the LLM, then patterns, then the model."""
         text, moment = event.text, _moment(event.created)
+        found = dict(_by_patterns(text[:MAX_CHARACTERS], moment))
         for name, value in answer.items():
             span = _place(text, value)
-            if name not in result and span is not None:
+            if name not in result and span is not None and _is_short(name, text, span):
                 said = text[slice(*span)]
                 time = find_time(said, moment) if name == "when" else None
-                result[name] = Extracted(said if time is None else time.value, "llm", span)
-        for name, extracted in _by_patterns(text[:MAX_CHARACTERS], moment):
+                extracted = Extracted(said if time is None else time.value, "llm", span)
+                if name not in found or not _is_vaguer(name, extracted, found[name]):
+                    result[name] = extracted
+        for name, extracted in found.items():
             result.setdefault(name, extracted)
         for name, extracted in self._modelled(text[:MAX_CHARACTERS], result):
             result.setdefault(name, extracted)
@@ -223,6 +231,24 @@ def _given(given: Mapping[str, str | None] | None) -> Iterator[tuple[str, str]]:
         text = check_optional_text(value, name)
         if text is not None:
             yield name, text
+
+
+def _is_short(name: str, text: str, span: tuple[int, int]) -> bool:
+    """Whether a value is as long as one may be; only what happened may be all of a text."""
+    said = text[slice(*span)]
+    if name == "what":
+        return len(said) <= _MOST_OF_WHAT
+    words = re.findall(r"\w+", said)
+    return len(words) <= _MOST_WORDS and len(words) < max(2, len(re.findall(r"\w+", text)))
+
+
+def _is_vaguer(name: str, said: Extracted, found: Extracted) -> bool:
+    """Whether what an LLM says tells less than what patterns found."""
+    if name == "when":
+        return PRECISIONS.index(said.precision) < PRECISIONS.index(found.precision)
+    if said.span is None or found.span is None or said.span == found.span:
+        return False
+    return found.span[0] <= said.span[0] and said.span[1] <= found.span[1]
 
 
 def _place(text: str, value: str) -> tuple[int, int] | None:

@@ -65,6 +65,8 @@ class TimeWords:
             re.IGNORECASE,
         )
         words = tables["not"]
+        self.denied = re.compile(r"(?<!\w)(?:not|never|nicht|no|pas)(?!\w)|n['’]t(?!\w)", re.I)
+        self.rather = re.compile(r",?\s(?:but|sondern|sino|mais)\s", re.I)
         self.before = re.compile(
             rf"(?<!\w)(?:{_any(words['before'])})[\s:]{{1,2}}(?:the\s)?$", re.I
         )
@@ -138,7 +140,7 @@ def _dictionary(words: Iterable[str]) -> str:
     """A pattern for words of a table; those of Chinese and Japanese have no bounds."""
     plain = [word for word in words if word.isascii() or word[0] < "\u2e80"]
     joined = [word for word in words if word not in plain]
-    return rf"(?i:(?P<span>(?<![\w-])(?:{_any(plain)})(?!['’]s|[\w-])|{_any(joined)}))"
+    return rf"(?i:(?P<span>(?<![\w@/.-])(?:{_any(plain)})(?!['’]s|[\w@-]|\.\w)|{_any(joined)}))"
 
 
 @functools.cache

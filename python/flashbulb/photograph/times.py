@@ -174,6 +174,10 @@ def _is_something_else(text: str, found: Found, words: TimeWords) -> bool:
     """Whether what stands around a time says that nothing happened then."""
     if words.before.search(text[max(found.start - 40, 0) : found.start]):
         return True
+    if words.rather.match(text, found.end) and words.denied.search(
+        _sentence(text, found.start, found.start).partition(text[found.start : found.end])[0]
+    ):
+        return True  # "not yesterday but on Monday"
     around = text[max(found.start - 1, 0) : found.start], text[found.end : found.end + 1]
     if all(mark and mark in "'\"“”`‘’" for mark in around):
         return True  # a value that is quoted
@@ -197,7 +201,7 @@ def _pieces(text: str, created: datetime, words: TimeWords) -> Iterator[_Piece]:
                 what = _READERS[name](match, created, words)
             except (ValueError, OverflowError):
                 continue  # the 31st of February
-            if what is not None:
+            if what is not None and not _is_name(text, match, name):
                 start, end = match.span("span")
                 groups = match.groupdict()
                 yield _Piece(
@@ -210,6 +214,14 @@ def _pieces(text: str, created: datetime, words: TimeWords) -> Iterator[_Piece]:
                     or (name == "weekday" and groups.get("preposition") is None),
                     number=name == "number",
                 )
+
+
+def _is_name(text: str, match: re.Match[str], kind: str) -> bool:
+    """Whether a word of time has a capital within a sentence: "USA Today"."""
+    word = match["span"]
+    if kind not in ("day", "part") or not word[0].isupper() or word.isupper():
+        return False
+    return re.search(r"\w\s$", text[: match.start("span")][-2:]) is not None
 
 
 # Readers: from a match and the moment of writing to a time, or None if it is none after all.
