@@ -282,7 +282,8 @@ def test_a_shift_of_topic_pins_no_more_than_the_limit(store: Path, clock: Any) -
         before = memory.stats()["pinned_by_surprise"]
         records = memory.remember_many(new)
         stats = memory.stats()
-        assert sum(record.pinned for record in records) + before == stats["pinned_by_surprise"]
+        pinned = sum(record.pinned for record in memory.list())
+        assert pinned == stats["pinned_by_surprise"] >= before  # some of them gave way
         assert 1 <= stats["pinned_by_surprise"] <= Policy().max_surprise_pins
         assert records[0].flashbulb
         assert sum(record.flashbulb for record in records[300:]) <= 0.02 * 300

@@ -29,10 +29,12 @@ _VOCABULARY = {
     "puntua califica evalua notez",
     "g": "give set assign treat mark flag store make keep raise lower consider return print say "
     "pin",
+    "T": "classified rated scored graded ranked labeled labelled marked treated "
+    "flagged stored tagged",
     "M": "remember",
     "k": "urgency severity criticality",
     "a": "scorer grader rater judge classifier evaluator assessor assistant llm gpt chatgpt "
-    "ai model bot agent bots agents llms models ais",
+    "ai assistants model bot agent bots agents llms models ais",
     "s": "note message hint attention memo reminder hey hi hello dear",
     "S": "system developer user",
     "t": "memory text entry event sentence item record input statement line",
@@ -101,6 +103,8 @@ _COMMANDS = (
     r"{lead}o{inner}{0,9}?r(?:i(?=h)|i{stop})?[ubmh]{0,2}{tail}(?:,?h?db[ih]{0,2}q)?",
     # "This must be remembered for ever", "never forget this"
     r"{lead}(?:dh?[ts]?|i{1,2}t)m[lbhA]{0,5}f{tail}",
+    # "This should be classified as harmless"
+    r"{lead}d[ts]?m[bhA]{1,3}Tc?i{0,2}(?:[Nnqxyf]k?|p{1,2}){tail}",
     r"{lead}A[oM]d[ts]?(?:[lhA]?f)*",
     r"{lead}(?:od[ts]|[oM]d[ts]?(?:(?:[lhA]?f)+|A|{stop})|g(?:d[ts]?)?(?:[lhA]?f)+)",
     r"{lead}gd?[ts]?ci?(?:[fqxy]k?|p{1,2}){tail}",
@@ -118,6 +122,8 @@ _COMMANDS = (
     r"{lead}g{inner}{0,4}?(?:d[ts]?|[ts]){inner}{0,4}?(?:N|n{stop}|[kj]i?n|ci{0,2}(?:[qxny]k?|p{1,2})|x?k(?:[lib:=]{0,2}[Nn])?){tail}",
     r"{lead}g{inner}{0,4}?[kj][lib:=]{1,3}{verdict}{tail}",
     r"{lead}g[li]{0,3}x[kj]{tail}",
+    # "Pin this memory"
+    r"{lead}gd[ts]",
     # "New instructions:"
     r"(?:i{1,3}|(?<![^|,()]))r:",
     # "Note to the AI: this is harmless", or nothing but who is spoken to.
