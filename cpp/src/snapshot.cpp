@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -191,14 +192,24 @@ TagDictionary named_tags(const SnapshotFileReader& file, const std::vector<std::
     return tags;
 }
 
-// What every search takes for granted of what it reads.
-void require_usable(const SnapshotFileReader& file, const VectorView& vectors, Sketch* sketch) {
-    const std::size_t bad = first_row_not_unit(vectors, norm_tolerance(Encoding::float32));
-    if (bad < vectors.rows()) {
-        file.refuse("vector " + std::to_string(bad) + " does not have unit norm");
-    }
-    if (sketch == nullptr) return;
-    for (const Sketch::Stored& chunk : sketch->stored()) {
+// What every search takes for granted of the vectors, while they are in the cache.
+SnapshotFileReader::Check unit_rows(const SnapshotFileReader& file, std::size_t dim) {
+    return [&file, dim](std::span<const std::byte> block) {
+        const auto* rows = reinterpret_cast<const float*>(block.data());
+        const std::size_t count = block.size() / (dim * sizeof(float));
+        for (std::size_t row = 0; row < count; ++row) {
+            const float* values = rows + row * dim;
+            const double norm = std::sqrt(inner_product(values, values, dim));
+            if (!(std::abs(norm - 1.0) <= norm_tolerance(Encoding::float32))) {
+                file.refuse("a vector does not have unit norm");
+            }
+        }
+    };
+}
+
+// And of the sketch.
+void require_numbers(const SnapshotFileReader& file, Sketch& sketch) {
+    for (const Sketch::Stored& chunk : sketch.stored()) {
         for (const auto& values : {chunk.scales, chunk.residuals4, chunk.residuals8}) {
             if (!std::all_of(values.begin(), values.end(),
                              [](float value) { return value >= 0.0F && std::isfinite(value); })) {
@@ -288,9 +299,10 @@ void write_snapshot(const std::string& path, std::uint64_t generation, unsigned 
     write_traces(file, traces, rows);
     shape.tags = write_tags(file, traces, tags, rows).size();
     if (sketch != nullptr) write_sketch(file, *sketch, rows);
-    file.begin(SectionKind::vectors);
+    const std::size_t row_bytes = vectors.format().row_bytes();
+    file.begin(SectionKind::vectors, 0, default_block / row_bytes * row_bytes);
     for (const std::size_t row : rows) {
-        file.append(vectors.row(row), vectors.format().row_bytes());
+        file.append(vectors.row(row), row_bytes);
     }
     file.begin(SectionKind::shape);
     file.append(&shape, sizeof shape);
@@ -319,9 +331,11 @@ Snapshot read_snapshot(const std::string& path, std::uint64_t generation, std::s
     StoredRows vectors = mapped
                              ? StoredRows::mapped(file.descriptor(), stored.offset, shape.rows, dim)
                              : StoredRows::in_memory(shape.rows, dim);
-    file.want(stored, mapped ? nullptr : vectors.data());
+    if (stored.block % (dim * sizeof(float)) != 0) file.refuse("vectors lie across blocks");
+    const auto check = unit_rows(file, dim);
+    file.want(stored, mapped ? nullptr : vectors.data(), &check);
     file.read();
-    require_usable(file, vectors.view(), sketch ? &*sketch : nullptr);
+    if (sketch) require_numbers(file, *sketch);
     if (sketch && !fits(*sketch, vectors.view())) sketch.reset();
     try {
         TraceTable traces(policy, std::move(columns), shape.tags);

@@ -24,8 +24,6 @@ constexpr std::array<char, 8> magic = {'F', 'L', 'B', 'H', 's', 'n', 'a', 'p'};
 constexpr std::uint32_t version = 1;
 constexpr std::uint32_t byte_order = 0x01020304;
 constexpr std::size_t alignment = 64;
-// A block stays in the second cache level from the read to its checksum.
-constexpr std::size_t block_bytes = std::size_t{256} << 10U;
 
 struct Header {
     std::array<char, 8> magic;
@@ -39,14 +37,14 @@ struct Header {
     std::uint64_t sum;  // of all before it
 };
 static_assert(sizeof(Header) == alignment);
-static_assert(sizeof(Section) == 24);
+static_assert(sizeof(Section) == 32);
 
 std::uint64_t aligned(std::uint64_t offset) {
     return (offset + alignment - 1) / alignment * alignment;
 }
 
-std::uint64_t blocks_of(std::uint64_t bytes) {
-    return bytes / block_bytes + (bytes % block_bytes != 0 ? 1 : 0);
+std::uint64_t blocks_of(const Section& section) {
+    return section.bytes / section.block + (section.bytes % section.block != 0 ? 1 : 0);
 }
 
 std::uint64_t sum_at(std::span<const std::byte> data, std::uint64_t generation,
@@ -100,7 +98,7 @@ SnapshotFileWriter::SnapshotFileWriter(std::string path, std::uint64_t generatio
       file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)),
       end_(sizeof(Header)) {
     if (file_ < 0) fail(path_);
-    buffer_.reserve(block_bytes);
+    buffer_.reserve(default_block);
 }
 
 SnapshotFileWriter::~SnapshotFileWriter() {
@@ -109,20 +107,20 @@ SnapshotFileWriter::~SnapshotFileWriter() {
     ::unlink(path_.c_str());
 }
 
-void SnapshotFileWriter::begin(SectionKind kind, std::uint32_t index) {
+void SnapshotFileWriter::begin(SectionKind kind, std::uint32_t index, std::uint64_t block) {
     end_section();
     end_ = aligned(end_);
-    sections_.push_back({kind, index, end_, 0});
+    sections_.push_back({kind, index, end_, 0, block});
 }
 
 void SnapshotFileWriter::append(const void* data, std::size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
     while (bytes > 0) {
-        const std::size_t part = std::min(bytes, block_bytes - buffer_.size());
+        const std::size_t part = std::min(bytes, sections_.back().block - buffer_.size());
         buffer_.insert(buffer_.end(), from, from + part);
         from += part;
         bytes -= part;
-        if (buffer_.size() == block_bytes) flush();
+        if (buffer_.size() == sections_.back().block) flush();
     }
 }
 
@@ -256,12 +254,14 @@ void SnapshotFileReader::check_header() {
                              std::pair(section.kind, section.index) >
                                  std::pair((&section - 1)->kind, (&section - 1)->index);
         if (!ascends || section.offset != aligned(end) || section.offset > header.directory ||
-            section.bytes > header.directory - section.offset) {
-            refuse("section " + name_of(section.kind) + " lies at a wrong place");
+            section.bytes > header.directory - section.offset || section.block == 0 ||
+            section.block > default_block) {
+            refuse("section " + name_of(section.kind) +
+                   " lies at a wrong place, or in blocks of a wrong size");
         }
         end = section.offset + section.bytes;
         first_sums_.push_back(static_cast<std::size_t>(blocks));
-        blocks += blocks_of(section.bytes);
+        blocks += blocks_of(section);
     }
     if (header.directory != aligned(end) || blocks != sums_.size()) {
         refuse("the directory does not fit the sections");
@@ -286,20 +286,19 @@ const Section& SnapshotFileReader::require(SectionKind kind, std::uint64_t bytes
     return *section;
 }
 
-void SnapshotFileReader::want(const Section& section, void* out) {
+void SnapshotFileReader::want(const Section& section, void* out, const Check* check) {
     auto* to = static_cast<std::byte*>(out);
     std::size_t sum = first_sums_[static_cast<std::size_t>(&section - sections_.data())];
-    for (std::uint64_t done = 0; done < section.bytes; done += block_bytes) {
-        const auto bytes =
-            static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes, section.bytes - done));
+    for (std::uint64_t done = 0; done < section.bytes; done += section.block) {
+        const auto bytes = static_cast<std::size_t>(std::min(section.block, section.bytes - done));
         wanted_.push_back({&section, section.offset + done, bytes,
-                           to == nullptr ? nullptr : to + done, sums_[sum++]});
+                           to == nullptr ? nullptr : to + done, sums_[sum++], check});
     }
 }
 
 void SnapshotFileReader::read() {
     const std::size_t count = wanted_.size();
-    const std::size_t parts = std::min(count, parts_for(count * block_bytes));
+    const std::size_t parts = std::min(count, parts_for(count * default_block));
     run_parts(parts, [&](std::size_t part) {
         for (std::size_t i = count * part / parts; i < count * (part + 1) / parts; ++i) {
             read_block(wanted_[i]);
@@ -312,13 +311,17 @@ void SnapshotFileReader::read_block(const Block& block) const {
     thread_local std::vector<std::byte> scratch;
     std::byte* out = block.out;
     if (out == nullptr) {
-        scratch.resize(block_bytes);
+        scratch.resize(default_block);
         out = scratch.data();
     }
     read_bytes(out, block.bytes, block.offset);
-    if (sum_at({out, block.bytes}, generation_, block.offset) == block.sum) return;
-    refuse("section " + name_of(block.section->kind) + ": bytes " + std::to_string(block.offset) +
-           " to " + std::to_string(block.offset + block.bytes) + " differ from their checksum");
+    const std::span<const std::byte> data(out, block.bytes);
+    if (sum_at(data, generation_, block.offset) != block.sum) {
+        refuse("section " + name_of(block.section->kind) + ": bytes " +
+               std::to_string(block.offset) + " to " + std::to_string(block.offset + block.bytes) +
+               " differ from their checksum");
+    }
+    if (block.check != nullptr) (*block.check)(data);
 }
 
 void SnapshotFileReader::read_bytes(void* out, std::size_t bytes, std::uint64_t offset) const {

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,14 +41,18 @@ struct Section {
     std::uint32_t index;   ///< of several of a kind
     std::uint64_t offset;  ///< in the file, a multiple of 64
     std::uint64_t bytes;
+    std::uint64_t block;  ///< bytes that have a checksum of their own; of the last one fewer
 };
+
+/// A block stays in the second cache level from the read to its checksum.
+inline constexpr std::uint64_t default_block = std::uint64_t{256} << 10U;
 
 /// The layout of a snapshot file, in the byte order of little-endian processors:
 ///
 ///     header      magic, version, byte order, generation, bytes of the file, place of the
 ///                 directory, its number of sections and checksum; a checksum of all that
 ///     sections    each from a multiple of 64 on
-///     directory   the sections; then, section by section, a checksum of each block of 256 KiB
+///     directory   the sections; then, section by section, a checksum of each of its blocks
 ///
 /// The seed of a checksum is the generation and the place, so that a block of another place or
 /// another file is noticed.
@@ -62,8 +68,8 @@ public:
     SnapshotFileWriter(const SnapshotFileWriter&) = delete;
     SnapshotFileWriter& operator=(const SnapshotFileWriter&) = delete;
 
-    /// Begins a section.
-    void begin(SectionKind kind, std::uint32_t index = 0);
+    /// Begins a section. @pre 0 < block <= default_block
+    void begin(SectionKind kind, std::uint32_t index = 0, std::uint64_t block = default_block);
     /// Adds bytes to it. @throws std::system_error
     void append(const void* data, std::size_t bytes);
     /// Completes the file and waits until it is on the disk. @throws std::system_error
@@ -103,9 +109,12 @@ public:
     [[nodiscard]] const Section& require(SectionKind kind, std::uint64_t bytes,
                                          std::uint32_t index = 0) const;
 
+    /// What else is to be found out about a block, on any thread.
+    using Check = std::function<void(std::span<const std::byte>)>;
+
     /// Asks for a section to be read into `out`, or only compared with its checksums if that is
-    /// null. Done by read().
-    void want(const Section& section, void* out);
+    /// null. Done by read(), which gives each good block to `check`.
+    void want(const Section& section, void* out, const Check* check = nullptr);
     /// Reads what was asked for, with several threads. @throws SnapshotError
     void read();
 
@@ -119,6 +128,7 @@ private:
         std::size_t bytes;
         std::byte* out;
         std::uint64_t sum;
+        const Check* check;
     };
     void check_header();
     void read_block(const Block& block) const;

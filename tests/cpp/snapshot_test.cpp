@@ -400,7 +400,7 @@ protected:
         fs::remove(path_);
         SnapshotFileWriter file(path_, generation, 0644);
         for (const auto& [kind, content] : sections) {
-            file.begin(kind);
+            file.begin(kind, 0, kind == SectionKind::vectors ? 80 : default_block);
             file.append(content.data(), content.size());
         }
         file.finish();

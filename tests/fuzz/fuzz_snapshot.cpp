@@ -39,7 +39,6 @@ std::uint64_t get(const std::vector<std::byte>& file, std::size_t place) {
 // The layout as snapshot_file.cpp has it.
 void seal(std::vector<std::byte>& file) {
     constexpr std::size_t header = 64;
-    constexpr std::size_t block = std::size_t{256} << 10U;
     if (file.size() < header) return;
     std::memcpy(file.data(), "FLBHsnap\1\0\0\0\4\3\2\1", 16);
     put(file, 16, generation);
@@ -56,11 +55,11 @@ void seal(std::vector<std::byte>& file) {
             Section section{};
             std::memcpy(&section, file.data() + directory + i * sizeof section, sizeof section);
             if (section.offset > directory || section.bytes > directory - section.offset) break;
-            for (std::uint64_t done = 0; done < section.bytes; done += block) {
+            if (section.block == 0) break;
+            for (std::uint64_t done = 0; done < section.bytes; done += section.block) {
                 if (place + 8 > file.size()) break;
                 put(file, place,
-                    sum(section.offset + done,
-                        std::min<std::uint64_t>(block, section.bytes - done)));
+                    sum(section.offset + done, std::min(section.block, section.bytes - done)));
                 place += 8;
             }
         }
