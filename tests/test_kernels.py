@@ -453,9 +453,9 @@ def test_more_tags_than_a_bloom_word_can_tell_apart() -> None:
     engine = Engine(1)
     names = [f"word {i}" for i in range(3000)]
     engine.add(np.ones((3000, 1)), tags=[(name,) for name in names], now=NOW)
-    engine.add(np.ones((1, 1)), tags=names, now=NOW)  # its Bloom word is full
+    engine.add(np.ones((1, 1)), tags=names[:1000], now=NOW)  # its Bloom word is full
     for level in each_level():
-        for i in (0, 1, 63, 64, 1500, 2999):
+        for i in (0, 1, 63, 64, 500, 999):
             assert engine.with_tags([names[i]]).tolist() == [i, 3000], level
             found = engine.search([1.0], 10, now=NOW, tags=[names[i]])
             assert sorted(found.ids.tolist()) == [i, 3000], level
