@@ -229,13 +229,15 @@ def test_recipes_and_continuous_integration_name_steps_and_presets_that_exist() 
     recipes = set(re.findall(r"^(\w+):", read("justfile"), re.MULTILINE))
     assert {"setup", "test", "bench", "lint", "asan", "tsan"} <= recipes
     steps = set(re.findall(r"\.ci/run ([\w:]+)$", read("justfile"), re.MULTILINE))
-    default = re.search(r"^all=\((.*)\)$", script, re.MULTILINE)
+    default = re.search(r"^all=\((.*?)\)$", script, re.MULTILINE | re.DOTALL)
     assert default is not None
     steps |= set(default[1].split())
+    functions = set(re.findall(r"^(\w+)\(\) {$", script, re.MULTILINE))
     for step in steps:
         name, _, preset = step.partition(":")
-        assert re.search(rf"^{name}\(\) {{$", script, re.MULTILINE), step
-        assert not preset or preset in configure
+        if step.replace(":", "_") not in functions:
+            assert name in functions, step
+            assert not preset or preset in configure
 
 
 def test_an_unknown_step_is_refused() -> None:
