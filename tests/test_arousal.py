@@ -12,9 +12,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from flashbulb.arousal import MAX_CHARACTERS, ArousalDetector, ArousalResult, RuleSet, StageScore
+from flashbulb.arousal import (
+    MAX_CHARACTERS,
+    ArousalDetector,
+    ArousalModel,
+    ArousalResult,
+    RuleSet,
+    StageScore,
+)
 from flashbulb.arousal.lexicon import inflect
 from flashbulb.policy import Policy
 
@@ -394,10 +402,34 @@ def test_stages_are_combined_by_confidence() -> None:
     down = "Production is down."
     ruled = RULES.detect(down)
     rules = odds(ruled.confidence)
-    for says, weight in ((0.7, odds(0.8)), (0.1, 1.0)):  # what finds nothing has even odds
+    for says in (0.7, 0.1):
         two = ArousalDetector(model=lambda text, context, says=says: (says, 0.8)).detect(down)
-        expected = (ruled.score * rules + says * weight) / (rules + weight)
+        expected = (ruled.score * rules + says * odds(0.8)) / (rules + odds(0.8))
         assert two.score == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("Production is down.", (0, 1)),
+        ("The deadline for the offer is 12 May.", (1, 0)),
+        ("No customer data was leaked.", (-1, -1)),
+        ("thanks", (0, 0)),
+    ],
+)
+def test_rules_move_the_log_odds_of_the_model(text: str, moved: tuple[int, int]) -> None:
+    ruled, model = RULES.detect(text), ArousalModel.default()
+    assert model is not None
+    said = model(text, "")
+    sure = math.log(odds(ruled.confidence))
+    rest = 1.0 - said.important - said.critical
+    parts = np.array([rest, said.important, said.critical])
+    parts *= np.exp(sure * np.array([0, *moved]))
+    parts /= parts.sum()
+    result = ArousalDetector().detect(text)
+    # Tolerance: rounding of a softmax and of the logarithms of its probabilities.
+    assert result.score == pytest.approx(parts[2] + 0.6 * parts[1], abs=1e-9)
+    assert result.source == "combined"
 
 
 def test_the_published_mean_weighs_all_stages_alike() -> None:
@@ -429,7 +461,10 @@ def test_bad_answers_are_left_out_and_reported(
     detector = ArousalDetector(**alone(stage, lambda text, context: answer), policy=ALWAYS)
     with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
         result = detector.detect("Production is down.")
-    assert replace(result, fallback=None, bad_reply=False) == RULES.detect("Production is down.")
+    assert replace(result, fallback=None, bad_reply=False, deferred=False) == RULES.detect(
+        "Production is down."
+    )
+    assert result.bad_reply == result.deferred == (stage == "llm")
     assert result.fallback is not None
     assert result.fallback.startswith(f"{stage}: ")
     assert stage in caplog.text

@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from flashbulb.arousal import ArousalDetector
 from flashbulb.arousal.training import (
+    calibration_error,
     design,
     folds,
     numbered,
@@ -41,11 +42,20 @@ def corpus() -> list[dict[str, str]]:
     """All rows, with the file they are from and `group`: what must not be parted."""
     rows: list[dict[str, str]] = []
     for path in sorted((HERE / "corpus").glob("*.tsv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                row["group"] = f"{path.stem} {row['pair'] or len(rows)}"
-                rows.append(row)
+        for row in tsv(path):
+            row["group"] = f"{path.stem} {row['pair'] or len(rows)}"
+            rows.append(row)
     return rows
+
+
+def calibration() -> list[tuple[str, str]]:
+    """Texts by another writer, no pairs among them, which decide how sure the model is."""
+    return [(row["text"], row["label"]) for row in tsv(HERE / "calibration.tsv")]
+
+
+def tsv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def background(sources: dict[str, Path]) -> list[tuple[str, str]]:
@@ -145,12 +155,17 @@ def main() -> None:
     named = dict(source.split("=", 1) for source in arguments.source)
     beside = background({name: Path(path) for name, path in named.items()})
     print(f"{len(rows)} texts, {len(beside)} of background", flush=True)
-    training = train(texts, labels, groups=groups, background=beside)
+    training = train(texts, labels, groups=groups, background=beside, calibration=calibration())
     training.model.save(arguments.output)
     print(f"{arguments.output}: {arguments.output.stat().st_size} bytes")
     critical = np.array([label == "critical" for label in labels])
     error = quality(training.probabilities, critical, FLASHBULB).calibration_error
-    print(f"temperature {training.temperature:.2f}, calibration error {error:.3f}")
+    print(f"temperature {training.temperature:.2f}, calibration error of the corpus {error:.3f}")
+    natural = calibration()
+    found = np.array([training.model(text).critical for text, _ in natural])
+    critical = np.array([label == "critical" for _, label in natural])
+    error = calibration_error(found, critical)
+    print(f"of {len(natural)} texts for calibration {error:.3f}")
     print("\nEach text by a model that has not seen it, nor its pair:")
     table(rows, training.scores, ("language",))
     if not arguments.evaluate:

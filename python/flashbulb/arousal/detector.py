@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from flashbulb.policy import Policy
 from .asking import AT_A_TIME, Cache, NoAnswer, at_a_time
 from .llm import Judge, as_judge
 from .matcher import BASE_SCORE, MAX_CHARACTERS, RuleMatcher
-from .model import ArousalModel, ModelJudgement
+from .model import IMPORTANT_SCORE, ArousalModel, Logits, ModelJudgement, probabilities
 from .replies import Reply, parse_reply
 from .result import ArousalResult, Evidence, StageName, StageScore
 from .rules import RuleSet
@@ -39,10 +40,10 @@ _BAD = ("reply", "refused")
 _LASTING = (*_BAD, "steering")
 """Kinds of failure that asking again would not mend."""
 _NOT_ASKED = ("circuit", "budget")
-_ALL_BUT_SURE = 0.97
-"""From this confidence on a model that finds nothing critical has odds of two to one."""
 _SUREST = 0.99
 """A higher confidence weighs no more."""
+_LEAST = 1e-6
+"""Of a probability, so that it has odds."""
 
 
 @dataclass(slots=True)
@@ -55,6 +56,8 @@ class _Opinion:
     context: str
     evidence: tuple[Evidence, ...]
     stages: list[StageScore] = field(default_factory=list)
+    modelled: Logits | None = None
+    """Log-odds of important and critical, as our own model sees them."""
     problems: list[str] = field(default_factory=list)
     reply: Reply | None = None
     """The LLM's."""
@@ -67,6 +70,8 @@ class _Opinion:
         self.stages.append(StageScore(name, reply.score, reply.confidence))
 
 
+_Voice = tuple[float, float, float]
+"""Score, confidence and weight."""
 _Question = tuple[_Opinion, dict[str, Any]]
 """What the model is asked about, and its further arguments."""
 
@@ -96,10 +101,12 @@ class ArousalDetector:
     Notes
     -----
     The score of several stages is their mean weighted by confidence: by the odds ``c / (1 - c)``
-    that a stage is right, so that a stage that is sure outvotes one that has seen nothing. Rules
-    in which nothing spoke have no say beside a model, and a model that finds nothing
-    critical has even odds, two to one if it is all but sure: neither knows all words.
-    ``arousal_weighting="equal"`` of the policy is the published form, the plain mean.
+    that a stage is right, so that one that is sure outvotes one that has seen nothing. Rules in
+    which nothing spoke have no say beside a model. Rules and an :class:`ArousalModel` are one
+    stage here: the log-odds of the rules' confidence are added to the model's, of critical or of
+    important as the rules say, and taken from both where they say neither (a logarithmic opinion
+    pool, Genest and Zidek 1986).
+    ``arousal_weighting="equal"`` of the policy is the published form, the plain mean of all.
 
     A stage that fails, or answers anything but finite numbers in [0, 1], is left out: reported
     through ``logging``, in the result's ``fallback`` and in :meth:`statistics`. What of a text or
@@ -325,6 +332,8 @@ class ArousalDetector:
             own = isinstance(said, ModelJudgement)
             reply = Reply(said.score, said.confidence) if own else parse_reply(said)
             opinion.add("model", reply)
+            if own:
+                opinion.modelled = _logits(said.important, said.critical)
             self._troubles.pop("model", None)
         except Exception as error:
             self._fall_back(opinion, "model", "model", error)
@@ -379,7 +388,11 @@ class ArousalDetector:
     def _combine(self, opinion: _Opinion) -> ArousalResult:
         stages = opinion.stages
         speaking = [stage for stage in stages if stage.confidence > 0.0] or stages[:1]
-        score, confidence = self._mean(speaking)
+        if self._policy.arousal_weighting == "equal":
+            voices = [(stage.score, stage.confidence, 1.0) for stage in speaking]
+        else:
+            voices = self._voices(opinion, speaking)
+        score, confidence = _mean(voices)
         reply = opinion.reply
         return ArousalResult(
             score=score,
@@ -397,24 +410,29 @@ class ArousalDetector:
             unanswered=opinion.unanswered,
         )
 
-    def _mean(self, stages: Sequence[StageScore]) -> tuple[float, float]:
-        """The score of these stages together, and the confidence in it."""
-        if len(stages) == 1:
-            return stages[0].score, stages[0].confidence
-        if self._policy.arousal_weighting == "equal":
-            weights = [1.0] * len(stages)
-        else:
-            weights = _weights(stages)
-        total = score = spread = confidence = 0.0
-        for weight, stage in zip(weights, stages, strict=True):
-            total += weight
-            score += weight * stage.score
-            confidence = max(confidence, stage.confidence)
-        score /= total
-        for weight, stage in zip(weights, stages, strict=True):
-            spread += weight * abs(stage.score - score)
-        confidence *= 1.0 - spread / total
-        return min(max(score, 0.0), 1.0), min(max(confidence, 0.0), 1.0)
+    def _voices(self, opinion: _Opinion, stages: Sequence[StageScore]) -> list[_Voice]:
+        """The stages weighed by their odds; the rules and our own model are one voice."""
+        rules, *others = stages
+        if opinion.modelled is not None:
+            score = self._pooled(rules, opinion.modelled)
+            stages = [StageScore("model", score, max(score, 1.0 - score)), *others[1:]]
+        elif rules.score <= BASE_SCORE and any(stage.name == "model" for stage in others):
+            stages = others
+        return [(stage.score, stage.confidence, _odds(stage.confidence)) for stage in stages]
+
+    def _pooled(self, rules: StageScore, model: Logits) -> float:
+        """What the model says, moved by what the rules say."""
+        important, critical = model
+        if rules.score > BASE_SCORE:
+            sure = math.log(_odds(rules.confidence))
+            if rules.score >= self._policy.flashbulb_threshold:
+                critical += sure
+            elif rules.score >= self._policy.important_threshold:
+                important += sure
+            else:
+                important, critical = important - sure, critical - sure
+        important, critical = probabilities((important, critical))
+        return critical + IMPORTANT_SCORE * important
 
     def _count(self, **changes: int) -> None:
         with self._lock:
@@ -429,18 +447,26 @@ def _in_place(evidence: Evidence, text: str, places: Sequence[int]) -> Evidence:
     return replace(evidence, start=start, end=end, matched=text[start:end])
 
 
-def _weights(stages: Sequence[StageScore]) -> list[float]:
-    """Odds, except where a cheap stage says only that it has found nothing."""
-    modelled = any(stage.name == "model" for stage in stages)
-    weights = []
-    for stage in stages:
-        weight = _odds(stage.confidence)
-        if stage.name == "rules" and modelled and stage.score <= BASE_SCORE:
-            weight = 0.0
-        elif stage.name == "model" and stage.score < 0.5:
-            weight = min(weight, 1.0 if stage.confidence < _ALL_BUT_SURE else 2.0)
-        weights.append(weight)
-    return weights
+def _mean(voices: Sequence[_Voice]) -> tuple[float, float]:
+    """The score of these voices together, and the confidence in it."""
+    if len(voices) == 1:
+        return voices[0][:2]
+    total = score = spread = sure = 0.0
+    for own, confidence, weight in voices:
+        total += weight
+        score += weight * own
+        sure = max(sure, confidence)
+    score /= total
+    for own, _, weight in voices:
+        spread += weight * abs(own - score)
+    sure *= 1.0 - spread / total
+    return min(max(score, 0.0), 1.0), min(max(sure, 0.0), 1.0)
+
+
+def _logits(important: float, critical: float) -> Logits:
+    """Log-odds of two probabilities against the rest."""
+    rest = max(1.0 - important - critical, _LEAST)
+    return math.log(max(important, _LEAST) / rest), math.log(max(critical, _LEAST) / rest)
 
 
 def _odds(confidence: float) -> float:

@@ -272,7 +272,7 @@ class ArousalModel:
         ]
         judgements = []
         for context, (logits, _) in zip(contexts, self._decisive(read, vectors), strict=True):
-            important, critical = _probabilities(logits)
+            important, critical = probabilities(logits)
             score = critical + IMPORTANT_SCORE * important
             if context and self.rules.is_unreal(fold(context)):
                 score = min(score, self.rules.caps["framed"])
@@ -455,7 +455,7 @@ def _note_once(name: str) -> None:
     )
 
 
-def _probabilities(logits: Logits) -> Logits:
+def probabilities(logits: Logits) -> Logits:
     """Of important and of critical: the softmax with 0 for mundane."""
     important, critical = logits
     top = max(important, critical, 0.0)
@@ -465,5 +465,5 @@ def _probabilities(logits: Logits) -> Logits:
 
 
 def _score(logits: Logits) -> float:
-    important, critical = _probabilities(logits)
+    important, critical = probabilities(logits)
     return critical + IMPORTANT_SCORE * important

@@ -31,6 +31,7 @@ __all__ = [
     "STEPS",
     "Quality",
     "Training",
+    "calibration_error",
     "design",
     "folds",
     "numbered",
@@ -71,18 +72,23 @@ def quality(
     """Measure rows of probabilities of mundane, important, critical."""
     from sklearn.metrics import roc_auc_score
 
-    values, claimed = scores(probabilities), probabilities[:, 2]
+    values = scores(probabilities)
     flash = values >= threshold
+    return Quality(
+        f1=float(2 * (flash & critical).sum() / max(flash.sum() + critical.sum(), 1)),
+        auroc=float(roc_auc_score(critical, values)),
+        calibration_error=calibration_error(probabilities[:, 2], critical),
+    )
+
+
+def calibration_error(claimed: NDArray[np.float64], critical: NDArray[np.bool_]) -> float:
+    """Mean distance of probabilities to frequencies, over ten bins of equal width."""
     bins = np.minimum((claimed * 10).astype(int), 9)
     apart = [
         abs(claimed[own].mean() - critical[own].mean()) * own.mean()
         for own in (bins == number for number in np.unique(bins))
     ]
-    return Quality(
-        f1=float(2 * (flash & critical).sum() / max(flash.sum() + critical.sum(), 1)),
-        auroc=float(roc_auc_score(critical, values)),
-        calibration_error=float(sum(apart)),
-    )
+    return float(sum(apart))
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,7 @@ def train(
     *,
     groups: Sequence[str] | None = None,
     background: Sequence[tuple[str, str]] = (),
+    calibration: Sequence[tuple[str, str]] = (),
     embedder: Embedder | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Training:
@@ -129,6 +136,10 @@ def train(
     background : sequence of (text, label)
         Further texts that show what is ordinary, labelled with less care: each counts a tenth, and
         none when the model is calibrated.
+    calibration : sequence of (text, label)
+        Texts that are not trained on, as ordinary as those that will be judged: they decide how
+        sure the model is. By default each text does, as a model without it judges it; that makes
+        it too unsure where texts were chosen because they are hard.
     embedder : Embedder, optional
         Whose vectors the model will get; the default embedder if not given.
     progress : callable, optional
@@ -153,6 +164,7 @@ def train(
     advance = progress or (lambda steps: None)
     used = default_embedder() if embedder is None else embedder
     more = numbered([t for t, _ in background], [label for _, label in background], least=0)
+    natural = numbered([t for t, _ in calibration], [label for _, label in calibration], least=0)
     matrix = design([*texts, *(text for text, _ in background)], used)
     advance(1)
     everything = np.concatenate((numbers, more))
@@ -161,8 +173,12 @@ def train(
     # What no text has gets no weight: without it, a small set is fitted in a moment.
     had = np.unique(matrix.indices)
     raw = out_of_fold(matrix[:, had], everything, with_rest, len(texts), advance)[: len(texts)]
-    temperature = _temperature(raw, numbers)
     regression = _fit(matrix[:, had], everything, len(texts))
+    if calibration:
+        shown = design([text for text, _ in calibration], used)[:, had]
+        temperature = _temperature(regression.decision_function(shown), natural)
+    else:
+        temperature = _temperature(raw, numbers)
     advance(1)
     coefficients = np.zeros((matrix.shape[1], 2))
     coefficients[had] = (regression.coef_ - regression.coef_[0])[1:].T / temperature
