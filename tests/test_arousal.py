@@ -461,10 +461,7 @@ def test_bad_answers_are_left_out_and_reported(
     detector = ArousalDetector(**alone(stage, lambda text, context: answer), policy=ALWAYS)
     with caplog.at_level(logging.WARNING, logger="flashbulb.arousal"):
         result = detector.detect("Production is down.")
-    assert replace(result, fallback=None, bad_reply=False, deferred=False) == RULES.detect(
-        "Production is down."
-    )
-    assert result.bad_reply == result.deferred == (stage == "llm")
+    assert replace(result, fallback=None, bad_reply=False) == RULES.detect("Production is down.")
     assert result.fallback is not None
     assert result.fallback.startswith(f"{stage}: ")
     assert stage in caplog.text
