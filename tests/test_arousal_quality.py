@@ -52,17 +52,19 @@ def test_handed_texts(data_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "floor", "allowed"),
     [
-        ("heldout", 0.94, 3),
-        ("blind1", 0.94, 1),
-        ("blind2", 0.93, 3),
-        ("blind3", 0.94, 1),
-        ("blind4", 0.80, 1),
-        ("independent", 0.90, 2),
+        ("heldout", 0.93, 3),
+        ("blind1", 0.90, 1),
+        ("blind2", 0.86, 2),
+        ("blind3", 0.90, 1),
+        ("blind4", 0.86, 1),
+        ("blind5", 0.82, 4),
+        ("independent", 0.94, 1),
     ],
 )
 def test_own_sets(name: str, floor: float, allowed: int) -> None:
     """The floors lie a little below what was measured. The model has seen none of these texts; the
-    rules were mended by what the first three blind sets showed."""
+    rules were mended by what the first three blind sets showed, so that they do better on those alone
+    than with the model; the last two sets decided nothing."""
     texts = judged(OWN / f"arousal_{name}.tsv")
     f1, false_flashbulbs = f1_and_false_flashbulbs(texts)
     assert f1 >= floor

@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 AT_A_TIME = 8
 """So many questions of a batch."""
+_LOOK_UP = 0.25
+"""Seconds of a wait at a time: a Ctrl-C just before the system call does not end it."""
 
 Clock = Callable[[], float]
 """Seconds that only grow."""
@@ -90,8 +92,10 @@ def within(limit: TimeLimit, function: Callable[[], T]) -> T:
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), name="flashbulb-llm", daemon=True).start()
-    if not done.wait(limit.left()):
-        raise limit.passed()
+    end = time.monotonic() + limit.left()
+    while not done.wait(min(_LOOK_UP, max(end - time.monotonic(), 0.0))):
+        if time.monotonic() >= end:
+            raise limit.passed()
     if errors:
         raise errors.pop()
     return results.pop()
@@ -129,7 +133,8 @@ def at_a_time(most: int, function: Callable[[T], None], items: Sequence[T]) -> N
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_LOOK_UP)
     except BaseException as error:
         errors.append(error)
     if errors:

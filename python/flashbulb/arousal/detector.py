@@ -42,6 +42,8 @@ _LASTING = (*_BAD, "steering")
 _NOT_ASKED = ("circuit", "budget")
 _SUREST = 0.99
 """A higher confidence weighs no more."""
+_DOUBT = -1.5
+"""Log-odds: a model may doubt a critical rule, but it does not know all words."""
 _LEAST = 1e-6
 """Of a probability, so that it has odds."""
 
@@ -426,7 +428,7 @@ class ArousalDetector:
         if rules.score > BASE_SCORE:
             sure = math.log(_odds(rules.confidence))
             if rules.score >= self._policy.flashbulb_threshold:
-                critical += sure
+                critical = max(critical, _DOUBT) + sure
             elif rules.score >= self._policy.important_threshold:
                 important += sure
             else:
