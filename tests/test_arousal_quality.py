@@ -63,8 +63,8 @@ def test_handed_texts(data_folder: Path) -> None:
 )
 def test_own_sets(name: str, floor: float, allowed: int) -> None:
     """The floors lie a little below what was measured. The model has seen none of these texts; the
-    rules were mended by what the first three blind sets showed, so that they do better on those alone
-    than with the model; the last two sets decided nothing."""
+    rules were mended by what the first three blind sets showed, so that alone they do better on
+    those than with the model; the last two sets decided nothing."""
     texts = judged(OWN / f"arousal_{name}.tsv")
     f1, false_flashbulbs = f1_and_false_flashbulbs(texts)
     assert f1 >= floor
