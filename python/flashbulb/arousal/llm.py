@@ -194,6 +194,9 @@ class LLMJudge(Judge):
             raise ValueError(f"mode must be 'auto', 'scores' or 'yes_no', got {mode!r:.80}")
         if options is not None:
             check_mapping(options, "options")
+        for name, value in (("base_url", base_url), ("api_key", api_key)):
+            if value is not None:
+                check_str(value, name)
         if client is not None and (base_url is not None or api_key is not None):
             raise ValueError("a client has a base_url and api_key of its own")
         try:
