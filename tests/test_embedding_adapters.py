@@ -34,7 +34,7 @@ def check(embedder: Embedder, dim: int = 6) -> None:
         assert function(TEXTS).shape == (3, dim)
         assert function(TEXTS).dtype == np.float32
         assert function([]).shape == (0, dim)
-        with pytest.raises(TypeError, match="got one str"):
+        with pytest.raises(TypeError, match="got the single"):
             function("text")
 
 

@@ -75,7 +75,8 @@ HashedHead::HashedHead(std::vector<float> weights, std::vector<std::string> clas
     const std::size_t bits = 8 * set_bytes();
     pairs_.resize(bits * (bits + 1));
     for (std::size_t one = 0; one < classes_; ++one) {
-        const std::uint32_t begun = crc_more(crc_start, "\x01" + classes[one] + ">");
+        const std::uint32_t begun =
+            crc_more(crc_more(crc_more(crc_start, "\x01"), classes[one]), ">");
         auto* row = pairs_.data() + one * (bits + 1);
         for (std::size_t other = 0; other <= classes_; ++other) {
             Sum sum;
@@ -118,7 +119,7 @@ HashedHead::Sum HashedHead::letters(std::span<const std::string_view> words) con
     std::string marked;
     std::vector<std::size_t> starts;  // of the characters, and the end
     for (const std::string_view word : words) {
-        marked.assign("<").append(word).append(">");
+        marked.assign(1, '<').append(word).push_back('>');
         starts.clear();
         for (std::size_t i = 0; i < marked.size(); ++i) {
             if (begins_a_character(marked[i])) starts.push_back(i);

@@ -40,6 +40,8 @@ _BAD = ("reply", "refused")
 _LASTING = (*_BAD, "steering")
 """Kinds of failure that asking again would not mend."""
 _NOT_ASKED = ("circuit", "budget")
+_ALL_BUT_SURE = 0.97
+"""From this confidence on a model that finds nothing critical has odds of two to one."""
 _SUREST = 0.99
 """A higher confidence weighs no more."""
 _DOUBT = -1.5
@@ -103,11 +105,12 @@ class ArousalDetector:
     Notes
     -----
     The score of several stages is their mean weighted by confidence: by the odds ``c / (1 - c)``
-    that a stage is right, so that one that is sure outvotes one that has seen nothing. Rules in
-    which nothing spoke have no say beside a model. Rules and an :class:`ArousalModel` are one
-    stage here: the log-odds of the rules' confidence are added to the model's, of critical or of
-    important as the rules say, and taken from both where they say neither (a logarithmic opinion
-    pool, Genest and Zidek 1986).
+    that a stage is right, so that one that is sure outvotes one that has seen nothing. A model
+    that finds nothing critical has even odds, two to one if it is all but sure: it does not know
+    all words. Rules in which nothing spoke have no say beside a model. Rules and an
+    :class:`ArousalModel` are one stage here: the log-odds of the rules' confidence are added to the
+    model's, of critical or of important as the rules say, and taken from both where they say
+    neither (a logarithmic opinion pool, Genest and Zidek 1986).
     ``arousal_weighting="equal"`` of the policy is the published form, the plain mean of all.
 
     A stage that fails, or answers anything but finite numbers in [0, 1], is left out: reported
@@ -420,7 +423,7 @@ class ArousalDetector:
             stages = [StageScore("model", score, max(score, 1.0 - score)), *others[1:]]
         elif rules.score <= BASE_SCORE and any(stage.name == "model" for stage in others):
             stages = others
-        return [(stage.score, stage.confidence, _odds(stage.confidence)) for stage in stages]
+        return [(stage.score, stage.confidence, _weight(stage)) for stage in stages]
 
     def _pooled(self, rules: StageScore, model: Logits) -> float:
         """What the model says, moved by what the rules say."""
@@ -469,6 +472,14 @@ def _logits(important: float, critical: float) -> Logits:
     """Log-odds of two probabilities against the rest."""
     rest = max(1.0 - important - critical, _LEAST)
     return math.log(max(important, _LEAST) / rest), math.log(max(critical, _LEAST) / rest)
+
+
+def _weight(stage: StageScore) -> float:
+    """Odds, except where a model says only that it has found nothing."""
+    odds = _odds(stage.confidence)
+    if stage.name == "model" and stage.score < 0.5:
+        return min(odds, 1.0 if stage.confidence < _ALL_BUT_SURE else 2.0)
+    return odds
 
 
 def _odds(confidence: float) -> float:
