@@ -156,9 +156,10 @@ def test_mundane_surroundings(
     # A text that ends without a stop would run into what follows.
     closed = text if text.endswith((".", "!", "?", "。")) else text + "."
     padded = f"{before} {closed} {after}"
-    # Nothing beside it makes a text less arousing, nor more than the most arousing sentence.
+    # Nothing beside it makes a text less arousing, nor much more than the most arousing sentence:
+    # what the rules say of one may move what the model says of another.
     most = max([score(text), *map(score, set(padding))])
-    assert score(text) - SURFACE_TOLERANCE <= score(padded) <= most + SURFACE_TOLERANCE
+    assert score(text) - SURFACE_TOLERANCE <= score(padded) <= most + 2.5 * SURFACE_TOLERANCE
 
 
 @pytest.mark.parametrize("name", DETECTORS)

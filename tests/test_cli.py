@@ -523,8 +523,9 @@ def test_interruption_is_130_and_quiet(tmp_path: Path) -> None:
     # It waits for its text when the signal comes.
     arguments = ["remember", "-", "--store", str(tmp_path / "a.db")]
     program = (
-        "import sys; from flashbulb.cli import main; print('ready', flush=True); "
-        f"sys.exit(main({arguments!r}))"
+        "import signal, sys; from flashbulb.cli import main; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "  # a job in the background
+        f"print('ready', flush=True); sys.exit(main({arguments!r}))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],

@@ -270,6 +270,7 @@ HANGING = """
 import signal, sys, threading
 from flashbulb.arousal import ArousalDetector
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 texts = sys.argv[1:]
 asked = threading.Semaphore(0)
 

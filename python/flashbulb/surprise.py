@@ -300,7 +300,7 @@ class SurpriseDetector:
                     scale.recent.restore(part["recent"], mine)
             if len(values):
                 raise ValueError(f"expected no more, got {len(values)} values")
-        except (KeyError, OverflowError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
             raise ValueError(f"not the state of a surprise detector: {error}") from error
         if not separator:
             raise ValueError("not the state of a surprise detector: it is cut short")

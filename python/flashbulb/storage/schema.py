@@ -236,6 +236,8 @@ def check_file(path: str, timeout: float) -> None:
         return
     if size < _SMALLEST_DATABASE:  # SQLite would take it for an empty one
         raise CorruptStore(f"{path} is not a Flashbulb store: it has only {size} bytes")
+    if os.path.exists(path + "-journal") and _is_blank(path):
+        return  # its creation was cut short, and SQLite takes it back
     if not _is_database(path):
         raise CorruptStore(f"{path} is not a Flashbulb store, nor any SQLite database")
     # Without a log the file says all, and immutable means that nothing appears beside it. With a
@@ -246,6 +248,12 @@ def check_file(path: str, timeout: float) -> None:
     mode = "mode=ro" if logged else "immutable=1"
     with translated(path), closing(connect(path, mode, timeout)) as connection:
         check_header(connection, path)
+
+
+def _is_blank(path: str) -> bool:
+    """Whether a file, which nobody has open, has no content yet but its length."""
+    with open(path, "rb") as file:
+        return not any(map(any, iter(lambda: file.read(1 << 16), b"")))
 
 
 def _is_database(path: str) -> bool:
