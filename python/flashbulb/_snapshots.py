@@ -16,6 +16,7 @@ import re
 import secrets
 
 from flashbulb import _snapshot
+from flashbulb._files import synchronise
 from flashbulb.engine import Engine
 from flashbulb.errors import CorruptStore, FlashbulbError, StoreUnavailable
 from flashbulb.policy import Policy
@@ -113,7 +114,7 @@ class Snapshots:
         file = self.file(number, generation)
         try:
             _snapshot.save(engine, file, generation, os.stat(self._path).st_mode & 0o666)
-            _synchronise(os.path.dirname(self._path))
+            synchronise(os.path.dirname(self._path))
             with database.transaction():
                 database.set_snapshot(number, generation)
         except Exception as error:  # an interrupt comes at an unknown place: the next opening looks
@@ -171,11 +172,3 @@ class Snapshots:
 
 def _is_wanted(engine: Engine) -> bool:
     return len(engine) >= SNAPSHOT_FROM_ROWS
-
-
-def _synchronise(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
