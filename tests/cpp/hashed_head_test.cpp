@@ -101,7 +101,9 @@ TEST(HashedHeadTest, RunsAreWordsTwosThreesAndGaps) {
         hash = (hash ^ (hash >> 13U)) * 0xC2B2AE35U;
         return hash ^ (hash >> 16U);
     };
-    const std::uint32_t e = crc("\x02" + std::string("edge"));
+    const std::uint32_t e =
+        crc("\x02"
+            "edge");
     const std::uint32_t d = crc("data");
     const std::uint32_t l = crc("lost");
     const std::uint32_t a = 0x9E3779B1U;
@@ -124,7 +126,7 @@ TEST(HashedHeadTest, RunsAreWordsTwosThreesAndGaps) {
 
 TEST(HashedHeadTest, ClassesArePairedWithThoseOfTheNextThreeWordsOfASentence) {
     std::vector<std::string> names;
-    for (int i = 0; i < 10; ++i) names.push_back("class" + std::to_string(i));
+    for (int i = 0; i < 10; ++i) names.push_back(std::string("class").append(std::to_string(i)));
     const HashedHead head(random_weights(), names, {0.0, 0.0, 2.0});
     ASSERT_EQ(head.set_bytes(), 2U);
     const std::string both("\x01\x02", 2);  // classes 0 and 9
@@ -132,7 +134,7 @@ TEST(HashedHeadTest, ClassesArePairedWithThoseOfTheNextThreeWordsOfASentence) {
     const Sets sentences{{both, one, one, one, one}, {one}};
     std::vector<std::uint32_t> features;
     const auto add = [&](const std::string& first, const std::string& second) {
-        features.push_back(crc("\x01" + first + ">" + second));
+        features.push_back(crc(std::string("\x01").append(first).append(">").append(second)));
     };
     for (const char* name : {"class0", "class9"}) {
         add(name, "");
