@@ -28,13 +28,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from comparison.agents import Agent, Flashbulb, Item, K, World, available
+from comparison.agents import Agent, Durability, Flashbulb, Item, K, World, available
 
 _START = 1_700_000_000.0
 _CHECKED = 5  # questions, in each of so many namespaces
@@ -50,7 +50,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--hot", type=int, default=200, help="namespaces in use (default 200)")
     parser.add_argument("--dim", type=int, default=384, help="default 384")
     parser.add_argument("--operations", type=int, default=2000, help="of the mix (default 2,000)")
-    parser.add_argument("--durability", nargs="+", default=["full", "normal"])
+    parser.add_argument(
+        "--durability", nargs="+", choices=get_args(Durability), default=get_args(Durability)
+    )
     parser.add_argument("--only", nargs="+", help="these contenders")
     parser.add_argument("--folder", type=Path, help="where the stores are made (a temporary one)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures as JSON")
@@ -105,7 +107,7 @@ def check(agents: list[Agent], world: World, numbers: list[int]) -> int:
     return wrong
 
 
-def run(options: argparse.Namespace, durability: str, folder: Path) -> dict[str, Figures]:
+def run(options: argparse.Namespace, durability: Durability, folder: Path) -> dict[str, Figures]:
     """Fill all stores, then ask and tell them in turns."""
     world = World(options.rows, options.dim, _START)
     kinds = [kind for kind in (Flashbulb, *available()) if _wanted(kind.name, options.only)]

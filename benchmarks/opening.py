@@ -19,10 +19,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from flashbulb import Engine, Memory
+from flashbulb._snapshots import Snapshots
 from flashbulb.storage.rows import Row
 
 NOW = 1_700_000_000.0
@@ -45,6 +47,11 @@ class Random:
 
 def opened(path: Path, dim: int) -> Memory:
     return Memory(path, embedder=Random(dim), neutral=True, clock=lambda: NOW, durability="normal")
+
+
+def no_new_snapshot() -> Any:
+    """Inside, ``close`` leaves the snapshot as it is."""
+    return patch.object(Snapshots, "is_due", return_value=False)
 
 
 def fill(path: Path, rows: int, dim: int) -> None:
@@ -100,8 +107,8 @@ def open_once(path: Path, dim: int) -> dict[str, Any]:
     found = engine.search(np.random.default_rng(1).standard_normal(dim), 10, now=NOW)
     answered = time.perf_counter() - start
     state = memory.stats()["snapshot"]
-    memory._store.snapshots.is_due = lambda *_: False  # type: ignore[method-assign]
-    memory.close()
+    with no_new_snapshot():
+        memory.close()
     return {
         "there": there,
         "processor": processor,
@@ -152,9 +159,8 @@ def reinforcing(path: Path, dim: int, repeats: int) -> None:
     stores = {"with a snapshot": path, "without": path.with_name("plain.db")}
     for _ in range(repeats):
         for name, file in stores.items():
-            with opened(file, dim) as memory:
+            with no_new_snapshot(), opened(file, dim) as memory:
                 store, space = memory._store, memory._store.space("default")
-                store.snapshots.is_due = lambda *_: False  # type: ignore[method-assign]
                 for _ in range(10):
                     space.dirty.update(random.choice(len(memory), 1000, replace=False) + 1)
                     start = time.process_time()

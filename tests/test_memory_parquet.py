@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from every_kind import remember_every_kind
 from flashbulb import EmbedderMismatch, Memory
 
 pa = pytest.importorskip("pyarrow")
@@ -21,16 +22,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 def memory(tmp_path: Path, clock: Any) -> Any:
     """A store with every kind of memory in it."""
     with Memory(tmp_path / "source.db", clock=clock) as memory:
-        memory.remember("Line\u2028one\n\0two 🙂", tags=["ä", "b"], metadata={"x": [1.5, None]})
-        memory.remember("CRITICAL: the payment system is down", who="Ana", when=clock.now)
-        memory.complete(memory.remember("Call the bank", urgency=1 / 3).id)
-        memory.pin(memory.remember("Keep this", where="here").id)
-        memory.remember("Forgotten")
-        memory.forget(5)
-        for n in range(60):
-            clock.pass_(hours=1 / 3)
-            memory.remember(f"Server {n % 31} answered in {n} ms", tags=[f"t{n % 4}"])
-        memory.remember("Keep this", where="here", metadata={"again": True})
+        remember_every_kind(memory, clock, events=60)
         memory.reconsolidate(2, "Ana restarted the gateway")
         for n in range(10):
             memory.recall(f"server {n}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from every_kind import remember_every_kind
 from flashbulb import EmbedderMismatch, FlashbulbError, Memory, Policy
 
 
@@ -20,16 +21,7 @@ def exported(tmp_path: Path, clock: Any) -> Path:
     """A file with every kind of memory in it."""
     file = tmp_path / "export.jsonl"
     with Memory(tmp_path / "source.db", clock=clock) as memory:
-        memory.remember("Line\u2028one\n\0two 🙂", tags=["ä", "b"], metadata={"x": [1.5, None]})
-        memory.remember("CRITICAL: the payment system is down", who="Ana", when=clock.now)
-        memory.complete(memory.remember("Call the bank", urgency=1 / 3).id)
-        memory.pin(memory.remember("Keep this", where="here").id)
-        memory.remember("Forgotten")
-        memory.forget(5)
-        for n in range(40):
-            clock.pass_(hours=1 / 3)
-            memory.remember(f"Server {n % 31} answered in {n} ms", tags=[f"t{n % 4}"])
-        memory.remember("Keep this", where="here", metadata={"again": True})
+        remember_every_kind(memory, clock, events=40)
         memory.remember("The parrot sings Verdi", arousal=0)
         clock.pass_(hours=5)
         for n in range(10):

@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PEERS", "Agent", "Flashbulb", "Item", "Store", "World", "available"]
+__all__ = ["PEERS", "Agent", "Durability", "Flashbulb", "Item", "Store", "World", "available"]
 
 Vector = NDArray[np.float32]
+Durability = Literal["full", "normal"]
 
 K = 10
 RUNNERS_UP = 20
@@ -90,7 +91,7 @@ class Store(Protocol):
     name: ClassVar[str]
     note: ClassVar[str]
 
-    def __init__(self, folder: Path, dim: int, durability: str) -> None: ...
+    def __init__(self, folder: Path, dim: int, durability: Durability) -> None: ...
 
     def fill(self, number: int, items: list[Item]) -> None:
         """Put a namespace on disk, in the quickest way there is."""
@@ -131,14 +132,14 @@ class Flashbulb:
     name = "Flashbulb"
     note = ""
 
-    def __init__(self, folder: Path, dim: int, durability: str) -> None:
+    def __init__(self, folder: Path, dim: int, durability: Durability) -> None:
         from flashbulb import Memory
 
         self._prepared = Prepared(dim)
         self._memory = Memory(
             folder / "flashbulb.db",
             embedder=self._prepared,
-            durability=durability,  # type: ignore[arg-type]
+            durability=durability,
             on_duplicate="keep",
         )
         self._memory.recall("probe")
@@ -200,7 +201,7 @@ class SqliteVec:
     name = "sqlite-vec"
     note = ""
 
-    def __init__(self, folder: Path, dim: int, durability: str) -> None:
+    def __init__(self, folder: Path, dim: int, durability: Durability) -> None:
         import sqlite_vec
 
         self.connection = _sqlite().connect(folder / "sqlite-vec.db", isolation_level=None)
@@ -293,7 +294,7 @@ class Chroma:
     name = "chromadb"
     note = "one mode"
 
-    def __init__(self, folder: Path, dim: int, durability: str) -> None:
+    def __init__(self, folder: Path, dim: int, durability: Durability) -> None:
         import chromadb
 
         self.client = chromadb.PersistentClient(
@@ -368,7 +369,7 @@ class Lance:
     name = "lancedb"
     note = "one mode, without fsync"
 
-    def __init__(self, folder: Path, dim: int, durability: str) -> None:
+    def __init__(self, folder: Path, dim: int, durability: Durability) -> None:
         import lancedb
         import pyarrow as pa
 

@@ -85,6 +85,20 @@ class Draft:
         facts = self.who, self.what, self.when, self.where
         return digest_of(self.text, self.tags, facts, self.urgency)
 
+    def columns(self) -> dict[str, Any]:
+        """What of a stored row the arguments alone say."""
+        return {
+            "digest": self.digest(),
+            "text": self.text,
+            "tags": to_json(self.tags),
+            "metadata": self.metadata,
+            "who": self.who,
+            "what": self.what,
+            "when": self.when,
+            "where": self.where,
+            "created": self.now,
+        }
+
 
 def digest_of(
     text: str, tags: Iterable[str], facts: tuple[str | None, ...], urgency: float | None

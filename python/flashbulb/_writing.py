@@ -10,7 +10,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flashbulb._check import to_json
 from flashbulb._draft import Draft
 from flashbulb._judging import Arousal
 from flashbulb._store import Space, Store
@@ -151,21 +150,13 @@ class _Batch:
             Row(
                 id=id,
                 namespace=self._number,
-                digest=draft.digest(),
-                text=draft.text,
-                tags=to_json(draft.tags),
-                metadata=draft.metadata,
-                who=draft.who,
-                what=draft.what,
-                when=draft.when,
-                where=draft.where,
+                **draft.columns(),
                 arousal=arousal.score,
                 arousal_source=arousal.source,
                 surprise=None if surprise is None else surprise.z,
                 importance=None if surprise is None else surprise.importance,
                 flashbulb=int(by_surprise or arousal.score >= policy.flashbulb_threshold),
                 pinned_by="surprise" if pinned else None,
-                created=draft.now,
                 photograph=photograph_json(photograph or {}),
                 deferred=int(arousal.deferred),
                 deferred_context=draft.context if arousal.deferred else "",
